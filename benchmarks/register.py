@@ -19,8 +19,7 @@ from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.auditor.judging.catalogue import entries, judge
-from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
 from fedrec_auditor.reports import store, templating
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_words import command_words, figure_words
@@ -36,6 +35,7 @@ NONE = "none"
 EVENTS = {
     "GaussianDpEvent": "Gaussian",
     "PureDpEvent": "Laplace",
+    "LaplaceDpEvent": "Laplace",
     "RandomizedResponseDpEvent": "randomized response",
     "BitFlipDpEvent": "randomized response",
     "ShuffledDpEvent": "randomized response",
@@ -148,7 +148,7 @@ def everything(judged: Iterable[CatalogueRow]) -> list[Entry]:
 
 def _mechanism(row: CatalogueRow) -> str:
     """By what accountants charge, in the scope of a statement and in those of all claims."""
-    target = make_target(row.target, Plan(settings={row.target: row.settings}))
+    target = claimant(row)
     population = Population(n_users=row.n_users, n_items=row.n_items)
     scopes = [claim.scope for claim in target.scoped_claims(population)]
     scopes += [] if row.scope is None else [row.scope]

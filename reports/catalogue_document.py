@@ -173,6 +173,8 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     if row.repaired is not None and row.repaired_settings is not None:
         claim, found = short(row.repaired.claim.epsilon), found_words(row.repaired)
         settings = settings_words(row.repaired_settings)
+        if row.paper.code:  # of what is drawn, which no command sets
+            settings = settings.replace("--set ", "")
         word = WORDS[row.repaired.verdict]
         yield "Repaired", f"with {settings} the claim is {claim}, and {found} holds: {word}"
     yield "Why", row.reason

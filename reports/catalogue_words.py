@@ -150,7 +150,9 @@ def rest_words(row: CatalogueRow) -> str:
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The command that asks the entry's questions again."""
+    """The command that asks the entry's questions again: of a system, or of released code."""
+    if row.paper.code:
+        return f"auditor claims {row.number}"
     parts = ["auditor claims", row.target, settings_words(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")

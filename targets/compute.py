@@ -1,4 +1,4 @@
-"""What only affects the speed of a target: device, kernel, threads, memory."""
+"""What only affects the speed of a target: device, threads, memory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,19 @@ from fedrec_auditor.targets.settings import Checked, Whole, WholeOrNone
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-Kernel = Literal["auto", "numba", "torch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute(Checked):
     """Where and how clients are simulated.
 
-    ``device`` is a torch device ("cpu", "cuda", "cuda:1"); ``kernel`` the way clients are trained:
-    fused numba kernels (CPU), batched torch, or the faster of the two that is at hand ("auto").
-    ``threads`` is that of one process. Uploads of a training that exceed ``memory`` bytes are kept
-    in memory-mapped files under ``folder`` (a temporary one by default), removed with the
-    transcript. The last bits of floating-point results may depend on device and kernel, so both
-    are named in an audit's provenance; not on threads or memory.
+    ``device`` is a torch device ("cpu", "cuda", "cuda:1") for targets whose clients are trained in
+    torch. ``threads`` is that of one process. Uploads of a training that exceed ``memory`` bytes
+    are kept in memory-mapped files under ``folder`` (a temporary one by default), removed with the
+    transcript. The last bits of floating-point results may depend on the device, which is named in
+    an audit's provenance; not on threads or memory.
     """
 
     device: str = "cpu"
-    kernel: Kernel = "auto"
     threads: Whole = 1
     memory: WholeOrNone = 1 << 31
     folder: Path | None = None

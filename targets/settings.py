@@ -94,7 +94,6 @@ Scale = Annotated[
     "R, the best rating of the scale",
 ]
 """Squares of noisy gradients, of R^3, must fit float32."""
-NotZero = Annotated[float, Range("(-inf, inf)", "to be finite and not 0", also=bool)]
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 ProperShare = Annotated[float, Range("(0, 1)")]

@@ -125,11 +125,11 @@ def spread(
     first: NDArray[np.intp],
     kept: NDArray[np.bool_],
     items: int,
-    otherwise: float | NDArray[np.float64] = 0.0,
+    otherwise: float = 0.0,
 ) -> NDArray[np.float32]:
     """``values`` (k, m) of ``kept`` rows at their places among all ``items``: (k, items).
 
-    All others have ``otherwise``, or that of their sender, (k, 1).
+    All others have the value ``otherwise``.
     """
     whole = np.full((len(values), items), otherwise, dtype=np.float32)
     np.put_along_axis(whole, first, np.where(kept, values, otherwise), axis=1)

@@ -30,11 +30,6 @@ negatives are drawn evenly, own items are not, so a row is the likelier an own i
 changed it; and several messages of a user are read, for negatives are drawn anew. Where noise
 changes every row, neither says much.
 
-Where noise of a public ``scale`` falls on ``noisy_rows`` rows drawn by lot, a row that moved as far
-as noise moves one tells nothing, and all others are read as if there were none. With a public
-``edge_dropout`` so many own items may stay at most: a row that did not move proves nothing. Where
-a device draws own items with repetition, a public ``own_draws`` times and ``negatives`` times as
-many others, a row of either kind stays with a chance that follows from how many there are.
 Source: derived here; sign tests on gradients of a cross entropy go back to Zhao et al., iDLG, 2020.
 """
 
@@ -45,7 +40,6 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
-from scipy.stats import gamma
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
 from fedrec_auditor.attacks.parts.model_messages import (
@@ -64,7 +58,6 @@ from fedrec_auditor.targets.transcript import Kind, View
 _LOOKED_AT = 16  # messages by which it is told whether all rows move
 _TRUST = 4.6  # log-odds, before they are counted, that rows move as the loss asks
 _HALVINGS = 30
-_LEAST = 1e-6  # of an item
 _KEPT = 8  # messages a user that are intersected
 _SEVERAL = 4  # messages a user where one says little of which end is up
 _SAMPLED = 64  # messages a user where each may be about a few of its own items
@@ -110,12 +103,10 @@ class ItemRows(MessageReader):
 
 def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Log-likelihood ratios (n, M) of protocol 1: what moved in any message is an own item."""
-    settings = view.public.settings
-    lot, scale = (settings.get(name, 0.0) for name in ("noisy_rows", "scale"))
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     moves = np.zeros(ratio.shape, dtype=np.uint16)
     heard = np.zeros((len(users), 1), dtype=np.int64)
-    for sent, asked, _ in _turns(view, users, 1 if lot else _SAMPLED):
+    for sent, asked, _ in _turns(view, users, _SAMPLED):
         again = heard[:, 0] > 1
         moved_again = np.count_nonzero(moves[again])
         if _missed(moves[again], heard[again]).sum() < _WHOLE * moved_again:
@@ -124,15 +115,13 @@ def _own_rows_alone(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]
         for mine, change, moved in sent.changes_of(asked):
             whose, touched = places[mine], np.asarray(moved.any(axis=2))
             moves[whose] += touched
-            noisy = _noisy(change, touched, lot, scale)
             lengths = np.linalg.norm(change, axis=2)
-            new = np.full(touched.shape, _still(view), dtype=np.float32)
-            for some, first, kept in by_rows(touched & ~noisy):
+            new = np.full(touched.shape, -SURE, dtype=np.float32)
+            for some, first, kept in by_rows(touched):
                 sizes = lengths[some[:, None], first] * kept
                 place = sizes / _typical(sizes, kept)
                 moving = SURE * _MOVED * (0.5 + 0.5 * place / (1 + place))
-                new[some] = spread(moving, first, kept, ratio.shape[1], otherwise=_still(view))
-            new[noisy] = 0.0
+                new[some] = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
             ratio[whose] = np.where(heard[whose] > 0, np.maximum(ratio[whose], new), new)
             heard[whose] += 1
     missed = _missed(moves, heard)
@@ -158,10 +147,7 @@ def _intersected(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
 
 def _ends_told_apart(view: View, users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Log-likelihood ratios (n, M) of protocols 2 and 3, added over rounds."""
-    settings = view.public.settings
-    negatives, draws = settings["negatives"], settings.get("own_draws", 0.0)
-    lot, scale = (settings.get(name, 0.0) for name in ("noisy_rows", "scale"))
-    still: float | NDArray[np.float64] = _still(view)
+    negatives = view.public.settings["negatives"]
     ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
     for sent, asked, beside in _turns(view, users, _SEVERAL if negatives == 1 else 1):
         counts = _counts(sent) if negatives == 1 else None
@@ -170,8 +156,7 @@ def _ends_told_apart(view: View, users: NDArray[np.int64]) -> NDArray[np.float32
         places = np.searchsorted(users, asked)
         for mine, change, moved in sent.changes_of(asked):
             whose, touched = places[mine], np.asarray(moved.any(axis=2))
-            noisy = _noisy(change, touched, lot, scale)
-            for some, first, kept in by_rows(touched & ~noisy):
+            for some, first, kept in by_rows(touched):
                 rows = change[some[:, None], first] * kept[:, :, None]
                 own = None if beside is None else own_rows(beside, asked[mine[some]])
                 if negatives > 1 and gradients:
@@ -182,20 +167,10 @@ def _ends_told_apart(view: View, users: NDArray[np.int64]) -> NDArray[np.float32
                 moving = SURE * _MOVED * place
                 if negatives > 1:
                     moving = _doubted(moving, kept, negatives, ratio.shape[1])
-                if draws:
-                    ours = np.count_nonzero((moving > 0) & kept, axis=1)
-                    still = _stayed(ours, draws, negatives, ratio.shape[1])
-                new = spread(moving, first, kept, ratio.shape[1], otherwise=still)
-                new[noisy[some]] = 0.0
+                new = spread(moving, first, kept, ratio.shape[1], otherwise=-SURE)
                 new[:, silent] = 0.0
                 ratio[whose[some]] += new
     return ratio
-
-
-def _still(view: View) -> float:
-    """Log-likelihood ratio of a row that one message left as it was: proof, unless edges drop."""
-    dropped = view.public.settings.get("edge_dropout", 0.0)
-    return max(-SURE, float(np.log(dropped))) if dropped else -SURE
 
 
 def _turns(
@@ -255,23 +230,6 @@ def moves_some_rows(view: View) -> bool:
     return bool(len(active)) and float((~active.all(axis=1)).mean()) > 0.5
 
 
-def _noisy(
-    change: NDArray[np.float32], touched: NDArray[np.bool_], count: float, scale: float
-) -> NDArray[np.bool_]:
-    """Which rows (n, M) moved so far that they are some of ``count`` that got Laplace noise.
-
-    The mean size of a row of noise, in scales, has a gamma distribution. Where more rows are as
-    large than are drawn, steps are no smaller than noise, and none is told.
-    """
-    items, width = change.shape[1:]
-    if not count:
-        return np.zeros(touched.shape, dtype=np.bool_)
-    least = scale * gamma.ppf(1e-3 / count, width) / width
-    large = touched & (np.abs(change).mean(axis=2) >= least)
-    few = np.count_nonzero(large, axis=1) <= min(count, items)
-    return np.asarray(large & few[:, None])
-
-
 def _doubted(
     ratio: NDArray[np.float32], kept: NDArray[np.bool_], negatives: float, items: int
 ) -> NDArray[np.float32]:
@@ -295,25 +253,6 @@ def _doubted(
     chance = np.log(np.maximum(items - own, 1.0) / np.maximum(moved - own, 1.0))
     sure, unsure = log_expit(gain)[:, None], log_expit(-gain)[:, None]
     return np.asarray(np.logaddexp(sure + ratio, unsure + chance[:, None]), dtype=np.float32)
-
-
-def _stayed(
-    moved: NDArray[np.intp], draws: float, negatives: float, items: int
-) -> NDArray[np.float64]:
-    """Log-likelihood ratios (n, 1) of rows that did not move, of devices that ``moved`` (n,) own.
-
-    Of n own items D draws with repetition reach n (1 - (1 - 1/n)^D) on average; n is at most half
-    of all items, or few draws, of which none is repeated, would make it all.
-    """
-    low = np.maximum(moved, 1.0)
-    high = np.maximum(low, items / 2.0)
-    for _ in range(_HALVINGS):
-        own = (low + high) / 2
-        more = -own * np.expm1(draws * np.log1p(-1 / own)) > moved
-        low, high = np.where(more, low, own), np.where(more, own, high)
-    others = np.maximum(items - own, 1.0) + _LEAST
-    ratio = draws * (np.log1p(-1 / own) - negatives * np.log1p(-1 / others))
-    return np.asarray(ratio.clip(-SURE, SURE)[:, None])
 
 
 def _missed(moves: NDArray[np.uint16], heard: NDArray[np.int64]) -> NDArray[np.float64]:

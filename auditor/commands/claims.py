@@ -95,6 +95,8 @@ def command(
         raise InputError("Expected --markdown without --json and --only. Drop the others.")
     words = words_of(only or ())
     if asked is not None and named["a target"]:
+        if asked in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
+            raise InputError(f"Expected a target, got the paper {asked}. Say --paper {asked}.")
         FAMILIES["targets"].check(asked)
     if paper is not None:
         FAMILIES["papers"].check(paper)

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.worlds.power import too_few_trainings
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.reports.words import settings_words
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim, Target
+from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 if TYPE_CHECKING:
     from dp_accounting import DpEvent
@@ -86,7 +86,7 @@ def _least_of(bounds: Sequence[Bound]) -> Bound | None:
 
 
 def exact_bounds(
-    target: Target, population: Population, scoped: ScopedClaim | None = None
+    target: Claimant, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
     """Exact lower bounds for every scoped claim whose mechanism is written down, at its delta.
 
@@ -106,7 +106,7 @@ def exact_bounds(
 
 
 def _exact(
-    target: Target, population: Population, asked: Iterable[tuple[Scope, float]]
+    target: Claimant, population: Population, asked: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
     mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in asked)
     return tuple(

@@ -13,8 +13,9 @@ from typing import Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Verdict, worst_number
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.auditor.judging.released import Released
 from fedrec_auditor.auditor.machine.workers import results
-from fedrec_auditor.auditor.plan.families import papers
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.catalogue import (
     CatalogueRow,
@@ -26,7 +27,7 @@ from fedrec_auditor.reports.catalogue import (
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.declarations.paper import Heading, Paper
-from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.base import Claimant, Population
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
@@ -107,7 +108,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
     figures = tuple(Figure.model_validate(number, from_attributes=True) for number in computed)
     accounted = None if finding is None else finding.accounted
     settings, population = _split(entry.settings)
-    target = make_target(entry.system[0], Plan(settings={entry.system[0]: settings}))
+    target = _claimant(paper, entry, settings)
     return CatalogueRow(
         number=entry.number,
         heading=entry.heading,
@@ -156,8 +157,7 @@ def _paper(paper: Heading) -> PaperRow:
 def _ask(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
     """The entry's claim evaluated on its target with these settings; None if it has no scope."""
     own, population = _split(settings)
-    (name, *_) = entry.system
-    target = make_target(name, Plan(settings={name: own}))
+    target = _claimant(paper, entry, own)
     if paper.scope(entry) is None:
         return None
     scoped = paper.scoped(entry, target, population)
@@ -168,6 +168,19 @@ def _ask(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | N
         exact=exact_bounds(target, population, scoped),
         accountants=all_accountants(),
     )
+
+
+def claimant(row: CatalogueRow) -> Claimant:
+    """The system of a row, with its settings."""
+    return _claimant(*_numbered()[row.number], row.settings)
+
+
+def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claimant:
+    """The entry's first system with these settings, or the code that is none here."""
+    (name, *_) = entry.system
+    if paper.heading.code and name not in FAMILIES["targets"].names():
+        return Released.of(entry, settings)
+    return make_target(name, Plan(settings={name: dict(settings)}))
 
 
 def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:

@@ -151,8 +151,8 @@ def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
         return dataset.load(path)
     raise InputError(
         f"Expected {TABLE}, or a directory or archive of a data set, got {data!r}, which has the "
-        "files of none. Give the file of a table, unpacked, or name the folder that holds u.data, "
-        f"ratings.dat, ratings.csv or frappe.csv. Data sets: {', '.join(family.names())}."
+        "files of none. Give the file of a table, unpacked (ratings.csv, say), or the folder of "
+        f"MovieLens 100K or 1M. Data sets: {', '.join(family.names())}."
     )
 
 

@@ -61,13 +61,6 @@ TARGETS = (
     "lfl-sgdmf",
     "nn-self",
     "fedgnn",
-    "fedgcdr",
-    "fedgnnrec",
-    "fednewsrec",
-    "gpfedrec",
-    "perfedrec",
-    "ptf-fedrec",
-    "uc-fedrec",
 )
 PLAYS = 4
 P_VALUE = 1e-4

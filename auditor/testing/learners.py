@@ -100,17 +100,14 @@ def check_streams(learner: Learner) -> None:
 
 
 def check_company(learner: Learner) -> None:
-    """A device trains alone as in company, with either kernel."""
+    """A device trains alone as in company."""
     model, clients = _model(learner), _clients()
     order = [5, 2, 7]
-    for kernel in ("torch", "numba"):
-        whole = learner.train(model, clients, LOCAL, Compute(kernel=kernel))
-        part = learner.train(
-            model, clients.take(np.array(order)), LOCAL, Compute(kernel=kernel, threads=2)
-        )
-        for place, user in enumerate(order):
-            for name, array in _dense(part, place).items():
-                _close(array, _dense(whole, user)[name])
+    whole = learner.train(model, clients, LOCAL, Compute())
+    part = learner.train(model, clients.take(np.array(order)), LOCAL, Compute(threads=2))
+    for place, user in enumerate(order):
+        for name, array in _dense(part, place).items():
+            _close(array, _dense(whole, user)[name])
 
 
 def check_values(learner: Learner) -> None:
@@ -184,12 +181,11 @@ def check_own(learner: Learner) -> None:
     for user in (0, 1, 4):
         alone, full = clients.take(np.array([user])), {**whole, "user.E": own[user]}
         _close(learner.score(full, alone), scores[[user]])
-        for kernel in ("torch", "numba"):
-            found = learner.train(sent, theirs, LOCAL, Compute(kernel=kernel))
-            expected = _dense(learner.train(full, alone, LOCAL, Compute(kernel=kernel)), 0)
-            assert list(found) == list(expected), f"returned {list(found)}"
-            for name, array in _dense(found, user).items():
-                _close(array, expected[name])
+        found = learner.train(sent, theirs, LOCAL, Compute())
+        expected = _dense(learner.train(full, alone, LOCAL, Compute()), 0)
+        assert list(found) == list(expected), f"returned {list(found)}"
+        for name, array in _dense(found, user).items():
+            _close(array, expected[name])
 
 
 def check_small(learner: Learner) -> None:

@@ -1,9 +1,9 @@
 """Released code itself, audited: ``python -m benchmarks.released NAME --code DIR``.
 
 DIR is a checkout of the repository, at the commit that is named; its files are run, none is copied.
-Without it nothing is run, and a line says why. Each figure of the released code is printed before
-the same of what is written anew of it here: of systems what the local game shows of one message and
-what attacks read, of mechanisms the rows of found-in-the-wild.
+Without it nothing is run, and a line says why. Printed is, of what a device sends, what the local
+game shows of one message and what attacks read; of mechanisms what is measured of them before the
+same of what is written anew here: the mechanism of an entry, or the row of found-in-the-wild.
 """
 
 from __future__ import annotations

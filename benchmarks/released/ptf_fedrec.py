@@ -16,7 +16,6 @@ import numpy as np
 
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, audited
-from fedrec_auditor.targets.papers.ptf_fedrec.systems.ptf_fedrec import PtfFedRec
 from fedrec_auditor.targets.wrapped.history import History
 
 CODE = Checkout(
@@ -77,7 +76,7 @@ def data() -> np.ndarray:
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures of both."""
+    """The figures."""
     given, more = data(), "interaction-membership"
     kinds = {"items": "items", "scores": "ratings"}
     played: dict[str, Any] = {
@@ -87,4 +86,3 @@ def audit(folder: Path) -> Iterator[str]:
         "upload_seconds": 0.05,
     }
     yield from audited("released", device(folder), given, RUNS, more, **played)
-    yield from audited("here", PtfFedRec(told=0), given, RUNS, more)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import verified
-from fedrec_auditor.targets.papers.vertical_gnn.systems.vertical_gnn import VerticalGnn
+from fedrec_auditor.targets.mechanisms.ternary import Ternary
 
 CODE = Checkout(
     "maiph123/VerticalGNN",
@@ -31,7 +31,10 @@ SAMPLES, PURE = 40_000, 4.0
 """Draws for an input, and an epsilon without delta that nobody claims."""
 LARGE = 2.0
 """A gradient beyond what it is clamped to."""
-PEOPLE = 500
+PEOPLE, SKETCH = 500, 5
+"""Users, and how many of them a row of the sketch has."""
+TERNARY, WIDTH = Ternary(bound=0.5, size=3.0), 6
+"""A number of a gradient, as entry 37 has it, and the numbers of a user's row."""
 
 
 class _SteppedError(Exception):
@@ -91,9 +94,8 @@ def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def audit(folder: Path) -> Iterator[str]:
-    """The figures of both."""
+    """The figures, of a number beside the mechanism of entry 37."""
     train, utils = CODE.load(folder / "src", "train", "utils")
-    system = VerticalGnn(sums=False)
 
     def number(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
@@ -101,45 +103,45 @@ def audit(folder: Path) -> Iterator[str]:
 
     def row(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
         seed_globals(rng)
-        return quantized(train, np.full((size, system.dimension), x))
+        return quantized(train, np.full((size, WIDTH), x))
 
     rng = np.random.default_rng(0)
-    for x in (0.0, system.bound / 2, LARGE):
+    for x in (0.0, TERNARY.bound / 2, LARGE):
         sent = number(x, rng, 10 * SAMPLES)
         values, counts = np.unique(sent, return_counts=True)
         shares = ", ".join(
             f"{v:g}: {c / len(sent):.4f}" for v, c in zip(values, counts, strict=True)
         )
-        chance = np.exp(system.ternary.log_prob(np.array([0.0, system.size]), min(x, system.bound)))
+        chance = np.exp(TERNARY.log_prob(np.array([0.0, TERNARY.size]), min(x, TERNARY.bound)))
         yield (
             f"released: of {len(sent):,} times a gradient of {x:g} is sent as {{{shares}}}; here 0 "
-            f"with chance {chance[0]:.4f}, {system.size:g} with {chance[1]:.4f}"
+            f"with chance {chance[0]:.4f}, {TERNARY.size:g} with {chance[1]:.4f}"
         )
     ends = (-LARGE, LARGE)
     words = "a number of a gradient, either sign"
-    for delta in (system.delta, 0.9 * system.delta, 0.0):
+    for delta in (TERNARY.delta_least, 0.9 * TERNARY.delta_least, 0.0):
         asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE, "delta": delta}
         yield verified("released", words, number, inputs=ends, samples=SAMPLES, **asked)
-        yield verified("here", words, system.ternary, **asked)
-    told = 1.0 - (1.0 - system.delta) ** system.dimension
+        yield verified("here", words, TERNARY, **asked)
+    told = 1.0 - (1.0 - TERNARY.delta_least) ** WIDTH
     for delta in (told, 0.9 * told):
         yield verified(
             "released",
-            f"a user's row of {system.dimension}, either sign",
+            f"a user's row of {WIDTH}, either sign",
             row,
             epsilon=0.0,
             delta=delta,
             inputs=ends,
             samples=SAMPLES,
         )
-    yield from sketched(utils, system)
+    yield from sketched(utils)
 
 
-def sketched(utils: ModuleType, system: VerticalGnn) -> Iterator[str]:
+def sketched(utils: ModuleType) -> Iterator[str]:
     """What the sketch of sums of all users is, and what it shows of one user's."""
     rng = np.random.default_rng(1)
     seed_globals(rng)
-    phi = utils.sparseProject(PEOPLE // system.sketch, PEOPLE, 1)
+    phi = utils.sparseProject(PEOPLE // SKETCH, PEOPLE, 1)
     entries, signs = np.count_nonzero(phi, axis=0), np.unique(phi[phi != 0])
     alone = int((np.count_nonzero(phi, axis=1) == 1).sum())
     yield (

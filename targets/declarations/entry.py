@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
-from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 
 class Declared(BaseModel):
@@ -117,6 +117,12 @@ class Entry(Declared):
     is never false of them. ``computed_at`` says of what the numbers are, where
     that is far from what a reader of the paper would take. ``repaired`` are the settings with
     which the finding goes away, None where nothing has to be or can be repaired by a switch.
+
+    Of released code that is no system here, ``draws`` names what hides the data in this scope: a
+    mechanism, whose fields the ``settings`` are, beside ``entries`` (how many numbers it draws
+    for), ``times`` (how often for the same ones) and ``rounds`` of a training; "nothing" where
+    nothing is seen, "anything" where nothing is known to bound what is. ``assumes`` are sentences
+    on which that rests. Its ``numbers`` say themselves what is claimed and what was computed.
     """
 
     number: str = ""
@@ -140,7 +146,9 @@ class Entry(Declared):
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
-    numbers: tuple[StatedNumber, ...] = ()
+    numbers: tuple[Computed | StatedNumber, ...] = ()
+    draws: str = ""
+    assumes: Names = ()
     repaired: Mapping[str, Any] | None = None
 
     @property
@@ -153,7 +161,7 @@ class Entry(Declared):
         """The letter of the part, "" for the first."""
         return self.number.lstrip(digits)
 
-    def speaks_of(self, name: str, system: Target) -> bool:
+    def speaks_of(self, name: str, system: Claimant) -> bool:
         """Whether it is said of the system of this name, at its settings."""
         return name in self.system and _holds(self.when, system)
 
@@ -198,7 +206,7 @@ class Words:
     They are attributes of a system, sizes of a population, and an epsilon and a delta.
     """
 
-    system: Target
+    system: Claimant
     population: Population
     epsilon: float = 0.0
     delta: float = 0.0
@@ -225,7 +233,7 @@ class Words:
         return text.format_map(self)
 
 
-def _holds(when: Mapping[str, Any], system: Target) -> bool:
+def _holds(when: Mapping[str, Any], system: Claimant) -> bool:
     """Whether the system has these settings."""
     return all(
         getattr(system, name) in (value if isinstance(value, list) else [value])

@@ -25,7 +25,7 @@ from fedrec_auditor.targets.declarations.printed import (
     PrintedTable,
     TrainedRows,
 )
-from fedrec_auditor.targets.systems.base import Population, Reported, ScopedClaim, Target
+from fedrec_auditor.targets.systems.base import Claimant, Population, Reported, ScopedClaim
 
 
 class ThreatModel(Declared):
@@ -44,7 +44,8 @@ class ThreatModel(Declared):
 class Heading(Declared):
     """How a paper is cited, its threat model, and its symbols, each with what it stands for.
 
-    Where released code is described, and not the paper, ``code`` is its repository and commit.
+    Where released code is described, and not the paper, ``code`` is its repository and commit; its
+    entries are judged by what they declare, for it is no system here.
     """
 
     title: str
@@ -128,7 +129,7 @@ class Paper:
         return entry.scope or repeated
 
     def scoped_claims(
-        self, name: str, system: Target, population: Population
+        self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
         """The claims of the system of this name, in the order of the file."""
         words = Words(system, population)
@@ -138,7 +139,7 @@ class Paper:
             if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
         )
 
-    def scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
+    def scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
         """Scoped claim of an entry on its first system; InputError if it makes none.
 
         In a scope that its claim does not cover it is another's claim, and stays on its basis.
@@ -148,7 +149,7 @@ class Paper:
         speaks = entry.epsilon is not None or claim.scope.covers(scoped.scope)
         return replace(scoped, claim=replace(claim, basis=entry.basis)) if speaks else scoped
 
-    def _scoped(self, entry: Entry, system: Target, population: Population) -> ScopedClaim:
+    def _scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
         if entry.repeats and self._declares(self.entry(entry.repeats)):
             return self._scoped(self.entry(entry.repeats), system, population)
         words = Words(system, population)
@@ -168,7 +169,7 @@ class Paper:
             )
         return matching[0]
 
-    def statement(self, entry: Entry, system: Target, population: Population) -> str:
+    def statement(self, entry: Entry, system: Claimant, population: Population) -> str:
         """What an entry states of its first system, which ``system`` is, with its numbers."""
         words = Words(system, population)
         if entry.epsilon is None:
@@ -178,7 +179,7 @@ class Paper:
     def _declares(self, entry: Entry) -> bool:
         return entry.epsilon is not None or bool(entry.of)
 
-    def _stating(self, entry: Entry, name: str, system: Target) -> Entry | None:
+    def _stating(self, entry: Entry, name: str, system: Claimant) -> Entry | None:
         """The entry whose epsilon this one asks about; None if it declares no claim."""
         if entry.epsilon is not None:
             return entry
@@ -186,8 +187,11 @@ class Paper:
         return next((other for other in others if other.speaks_of(name, system)), None)
 
     def computed(self, entry: Entry) -> tuple[Computed, ...]:
-        """The numbers of an entry, computed; none where it has none."""
-        pairs = tuple(self._numbers(entry.computed)) if entry.computed else ()
+        """The numbers of an entry, computed, or as they are stated; none where it has none."""
+        if not entry.computed:
+            stated = (number for number in entry.numbers if isinstance(number, Computed))
+            return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
+        pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
                 f"Expected {len(pairs)} numbers of entry {entry.number}, or what says them by "

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
-from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitReport
+from fedrec_auditor.targets.mechanisms.parts.entries import PureEpsilon, UnitEntry
 from fedrec_auditor.targets.mechanisms.parts.exact_draws import bernoulli
 from fedrec_auditor.targets.mechanisms.parts.rates import share_of_noise
 from fedrec_auditor.targets.settings import Range
@@ -22,7 +22,7 @@ PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
 
 
 @dataclass(frozen=True, slots=True)
-class Piecewise(PureEpsilon, UnitReport):
+class Piecewise(PureEpsilon, UnitEntry):
     """Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that

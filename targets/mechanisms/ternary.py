@@ -28,7 +28,7 @@ class Ternary(OneNumber):
     probability whatever x is, +r with share/2 + x/(2r), and epsilon is
     ln((share + B/r)/(share - B/r)). Unbiased as well.
     Source: ternary quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in
-    the code of the room ``vertical_gnn``. The second form is ours.
+    the released code of VerticalGNN (entry 37 of the catalogue). The second form is ours.
 
     Elementwise over arrays of any shape; outputs are float64.
     """

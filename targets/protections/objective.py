@@ -20,7 +20,7 @@ from fedrec_auditor.targets.settings import Checked, Knob, Positive
 from fedrec_auditor.targets.streams import Streams
 
 _LOSSES = {"logistic": 0.5, "squared": 2.0}
-"""Size of the linear coefficient at 0, as in ``targets.mechanisms.objective_perturbation``."""
+"""Size of the derivative of the loss of an example by its prediction, at 0."""
 _OBJECTIVE = 1
 """Purpose of a device's randomness beside that of its features."""
 _BEYOND = (
@@ -42,9 +42,10 @@ class Objective(Checked, Protection):
     (F-GERAI) adds it to every component, "squared" (F-DPMF, whose learner has that loss) to the
     item rows. The paper prints no epsilon and no distribution; the default of 10 is this project's.
 
-    Nothing of this covers what is sent. The client follows gradients of its data, not a noisy
-    objective's coefficients alone (see the mechanism), and rows of the item table that
-    it did not train on come back as they were broadcast: of an item in the history they never do.
+    Nothing of this covers what is sent. The client follows gradients of its data, not the minimiser
+    of an objective whose coefficients, the quadratic ones too, are all noisy (the functional
+    mechanism, Zhang, Zhang, Xiao, Yang and Winslett 2012), and rows of the item table that it did
+    not train on come back as they were broadcast: of an item in the history they never do.
 
     With ``features`` (F-GERAI, not F-GERAI-NL) each entry of the user's features goes through the
     piecewise mechanism once, before the training, at ``feature_epsilon``, scaled from [0, 1] (the

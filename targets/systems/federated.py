@@ -36,11 +36,6 @@ _OWN = "own"
 class Federated(Composition):
     """The training of a composition, and what an auditor asks of it."""
 
-    @property
-    def trains_on_device(self) -> bool:
-        """True: learners train batches of devices by torch where the device is no CPU."""
-        return True
-
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
         return designed_pairs.designed_pairs(self)

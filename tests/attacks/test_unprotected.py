@@ -44,29 +44,17 @@ def unprotected() -> list[str]:
     scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].names():
         event = FAMILIES["targets"].member(name)().event(scope, POPULATION)
-        if isinstance(event, NonPrivateDpEvent) and name not in {*NOISY_OBJECTIVE, *LITTLE}:
+        if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
             view = seen(name)
             if view.public.parties is None and any(one.uploads for one in view.rounds):
                 found.append(name)
     return found
 
 
-LITTLE = {
-    "fedmf-full": "encrypted",
-    "fedmf-part": "encrypted",
-    "fednewsrec": "a network's weights, which no attack inverts",
-    "gpfedrec": "noise, on rows that move little in a round of a few items",
-    "perfedrec": "own rows among noisy ones",
-    "ptf-fedrec": "a part of a history each round",
-    "uc-fedrec": "as many negatives as own items, of a popularity that hardly differs",
-}
-"""Of whom one round shows less, with what is in the way; more rounds, or more users, show all."""
 UNPROTECTED = [
     "dp-privrec",
     "fcf",
     "fcf-meta",
-    "fedgcdr",
-    "fedgnnrec",
     "fedlightgcn",
     "fedmf",
     "fedncf",

@@ -20,14 +20,11 @@ from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
-from fedrec_auditor.targets.mechanisms.duchi import Duchi
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
 from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.mechanisms.k_ary import KAry
 from fedrec_auditor.targets.mechanisms.laplace import Laplace
 from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
@@ -135,16 +132,8 @@ def _untold(mechanism: SampledGaussian) -> Case:
     return Case(mechanism, np.array([0.0, 1.0]), cdf=cdf)
 
 
-# Beyond the papers: categories, bounded numbers, noise on grids, combinators.
+# Beyond the papers: bounded numbers, noise on grids, combinators.
 _FURTHER: dict[str, tuple[Case, ...]] = {
-    "k-ary": (
-        Case(KAry(1.0, 5), np.arange(5), np.arange(5)),
-        Case(KAry(4.0, 2), _BITS, _BITS),
-    ),
-    "duchi": tuple(
-        Case(Duchi(epsilon), _UNIT, np.array([1.0, -1.0]) * Duchi(epsilon).magnitude)
-        for epsilon in (0.3, 4.0)
-    ),
     "piecewise": (_on_pieces(Piecewise(0.3)), _on_pieces(Piecewise(4.0))),
     "discrete-laplace": (
         Case(DiscreteLaplace(scale=1.3, low=-1, high=2), _NUMBERS, np.arange(-60.0, 61)),
@@ -275,23 +264,6 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         ),
     ),
     "noise-replacement": _replacements(),
-    "objective-perturbation": (
-        Case(
-            ObjectivePerturbation.logistic(budget=1.5, dimension=2),
-            np.array([[1.0, 3.0], [-1.0, -1.0], [0.3, -0.6]]),
-            cdf=lambda y, x: stats.laplace.cdf(
-                y,
-                np.r_[
-                    -np.clip(x, -1, 1) / 2,
-                    np.array([1, 2, 1])
-                    * np.clip(x, -1, 1)[[0, 0, 1]]
-                    * np.clip(x, -1, 1)[[0, 1, 1]]
-                    / 8,
-                ],
-                (2 + 1) / 1.5,
-            ),
-        ),
-    ),
     "identity": (Case(Identity(), _BITS, _BITS),),
     "product": (
         Case(Product(BitFlip(0.8, 0.3), 3), _tuples(3), _tuples(3)),

@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.testing.readers import (
 )
 
 OF_NO_INTERACTIONS = {"FirstLayer", "RatingRows"}
-UNREAD = ("fednewsrec", "gd-dr")
+UNREAD = ("gd-dr",)
 READ = [target for target in TARGETS if target not in UNREAD]
 
 

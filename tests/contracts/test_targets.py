@@ -53,8 +53,14 @@ OF_MESSAGES = (
 )
 SILENT = ("hfl-local-sgd", "lfl-pretrained", "mf-np", "privrec-cen", "random")
 PARTIES = (
-    *("dp-sgd-mf", "dp-sgld", "fedpergnn", "fmf-hfl", "fmf-vfl", "fs-hfl-sgdmf", "fs-vfl-sgdmf"),
-    *("hfl-local-sgd", "hfl-sgdmf", "hfl-synsgd", "local-only", "obj-pertb", "vertical-gnn"),
+    *(
+        "dp-sgd-mf",
+        "dp-sgld",
+        "fedpergnn",
+        "fmf-hfl",
+        "fmf-vfl",
+    ),
+    *("hfl-local-sgd", "hfl-sgdmf", "hfl-synsgd", "local-only", "obj-pertb"),
     "vfl-sgdmf",
 )
 
@@ -158,13 +164,13 @@ def test_messages_are_kept_in_what_its_cost_says(name: str) -> None:
 class WatchedCompute:
     """A ``Compute`` that notes whether its device is read."""
 
-    kernel, threads, memory, folder = "auto", 1, 1 << 31, None
+    threads, memory, folder = 1, 1 << 31, None
     is_read = False
 
     @property
     def device(self) -> str:
         self.is_read = True
-        return "cpu:0"  # torch's name of the processor: no compiled code is for it
+        return "cpu:0"  # torch's name of the processor
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -23,7 +23,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds impor
     PartTakenBack,
     Replacement,
 )
-from fedrec_auditor.targets.protections.laplace_rows import DrawnRows
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, NoisyChange
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Wire
@@ -115,8 +114,11 @@ READ = ("reports",)
     "made",
     [MESSAGES[name] for name in MESSAGES if name not in READ]
     + [
-        Randomized(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
-        for noise in (DrawnRows(3, 0.5), NoisyChange(_TABLE.values[0], ClippedNoise(0.5, 0.2)))
+        Randomized(
+            _TABLE,
+            NoisyChange(_TABLE.values[0], ClippedNoise(0.5, 0.2)),
+            Streams.spawn(_RNG, CLIENTS),
+        )
     ],
     ids=lambda made: type(getattr(made, "randomize", made)).__name__,
 )

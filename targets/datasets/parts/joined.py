@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.block import (
-    NUMBER,
     SPACED,
     Column,
     broken,
@@ -20,10 +19,7 @@ from fedrec_auditor.targets.datasets.parts.block import (
 from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.pairs import Pairs, in_order, latest
 
-ID, USER, ITEM, TIME = (
-    Column(what=what) for what in ("identifier", "user id", "item id", "timestamp")
-)
-HALF_STARS = Column(what="rating", low=0.5, high=5, step=0.5, written=NUMBER)
+ID = Column(what="identifier")
 STARS = {
     "user": (0, Column(what="user id", written=SPACED)),
     "item": (1, Column(what="item id", written=SPACED)),
@@ -31,8 +27,6 @@ STARS = {
     "timestamp": (3, Column(what="timestamp", written=SPACED)),
 }
 """The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
-HALVES = {"user": (0, USER), "item": (1, ITEM), "rating": (2, HALF_STARS), "timestamp": (3, TIME)}
-"""The columns of the larger ones."""
 _Readers = dict[int, tuple[str, Callable[[str], Any]]]
 """By place of a column what a cell is, and what reads it."""
 
@@ -52,19 +46,15 @@ class Trait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Genres:
-    """Genres of items in column ``at``, in any order; no word is allowed.
-
-    ``others`` are words that stand where a genre should, and what is meant.
-    """
+    """Genres of items in column ``at``, in any order; no word is allowed."""
 
     at: int
     names: tuple[str, ...]
     separator: str = "|"
-    others: Mapping[str, str | None] = field(default_factory=dict)
 
     def flags(self, text: str) -> list[bool]:
         """Genres of a cell, (genres,); KeyError at a word that is none."""
-        words = {**{name: name for name in self.names}, **self.others}
+        words = {name: name for name in self.names}
         met = {words[word] for word in text.split(self.separator) if word}
         return [name in met for name in self.names]
 
@@ -153,20 +143,18 @@ def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return ids
 
 
-def assemble(
-    name: str, users: Known | None, items: Known | None, pairs: Pairs, *, item: str = "movie"
-) -> Interactions:
+def assemble(name: str, users: Known, items: Known, pairs: Pairs) -> Interactions:
     """Join the files: rows are the users who rated, columns the items that were rated.
 
-    A pair may stand once only, and both its ends must be known where there is a file of them;
-    InputError says where it does not. Memory: about 25 bytes a pair beside pairs and result, if
-    they are in the order of users and items, as the official files are; else about 45.
+    A pair may stand once only, and both its ends must be known; InputError says where it does not.
+    Memory: about 25 bytes a pair beside pairs and result, if they are in the order of users and
+    items, as the official files are; else about 45.
     """
     row_at = _known(pairs.user_ids, pairs.row, users, "user", pairs.where)
-    item_at = _known(pairs.item_ids, pairs.column, items, item, pairs.where)
+    item_at = _known(pairs.item_ids, pairs.column, items, "movie", pairs.where)
     order = latest(pairs.row, pairs.column, pairs.shape[1])
     if not isinstance(order, slice) and len(order) < len(pairs.row):
-        raise _repeated(pairs, item)
+        raise _repeated(pairs)
     kept = pairs.row[order], pairs.column[order], pairs.ratings[order]
     times = pairs.timestamps
     return Interactions(
@@ -176,16 +164,15 @@ def assemble(
         ratings=in_order(*kept, pairs.shape),
         timestamps=None if times is None else times[order].astype(np.int64),
         attributes={
-            key: replace(each, codes=each.codes[row_at])
-            for key, each in (users.attributes if users else {}).items()
+            key: replace(each, codes=each.codes[row_at]) for key, each in users.attributes.items()
         },
-        genres=items.genres[item_at] if items and items.genres is not None else None,
-        genre_names=items.genre_names if items else (),
-        titles=tuple(items.titles[at] for at in item_at) if items and items.titles else (),
+        genres=None if items.genres is None else items.genres[item_at],
+        genre_names=items.genre_names,
+        titles=tuple(items.titles[at] for at in item_at),
     )
 
 
-def _repeated(pairs: Pairs, item: str) -> InputError:
+def _repeated(pairs: Pairs) -> InputError:
     """The error for the first pair that stands twice."""
     key = pairs.row * np.int64(pairs.shape[1]) + pairs.column
     order = np.argsort(key, kind="stable")
@@ -193,9 +180,9 @@ def _repeated(pairs: Pairs, item: str) -> InputError:
     at = again[np.argmin(order[again + 1])]
     first, second = int(order[at]), int(order[at + 1])
     user = pairs.user_ids[pairs.row[second]]
-    thing = f"{item} {pairs.item_ids[pairs.column[second]]}"
+    thing = f"movie {pairs.item_ids[pairs.column[second]]}"
     return InputError(
-        f"Expected each pair of user and {item} once, got user {user} and {thing} "
+        f"Expected each pair of user and movie once, got user {user} and {thing} "
         f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
     )
 
@@ -203,13 +190,11 @@ def _repeated(pairs: Pairs, item: str) -> InputError:
 def _known(
     ids: NDArray[np.int64],
     index: NDArray[np.int32],
-    known: Known | None,
+    known: Known,
     what: str,
     where: Callable[[int], str],
 ) -> NDArray[np.int64]:
     """The place of each of ``ids`` in ``known``; InputError at the first row of none of them."""
-    if known is None:
-        return np.arange(len(ids))
     order = np.argsort(known.ids)
     at = order[np.minimum(np.searchsorted(known.ids, ids, sorter=order), len(known.ids) - 1)]
     strange = np.flatnonzero(known.ids[at] != ids)

@@ -101,10 +101,9 @@ class Embeddings(Checked):
     ) -> dict[str, Component]:
         """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
 
-        In float32. Fused (numba) and batched (torch) training consume the same draws and agree to
-        rounding; the fused result of a device is the same to the bit whatever the batch, the
-        batched one to rounding. InputError if the broadcast does not fit, or a linear term names
-        a component that is not there.
+        In float32, compiled; the result of a device is the same to the bit whatever the batch.
+        InputError if the broadcast does not fit, or a linear term names a component that is not
+        there.
         """
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.linear_term) - set(model))

@@ -1,13 +1,12 @@
 """Local training of one device after the other, all of its epochs in cache, compiled by numba.
 
-The same steps as the batched training, written as loops: forward, backward and descent of a
-minibatch are fused, the three matrix products are BLAS's (in one thread: see ``training``), and
-nothing is allocated inside. What a step adds to all of a device's own rows is one vector ``shift``,
-the linear term of touched rows a coefficient ``spent`` of its draws, and what all steps take from E
-one vector times the features. The hidden layer and the item half of the first weights are kept
-transposed: no product then sums along the rows of both its factors, which BLAS does at 0.6 times
-the speed. A device's result is the same to the bit in any batch of devices, in any number of
-threads.
+Forward, backward and descent of a minibatch are fused, the three matrix products are BLAS's (in one
+thread: see ``training``), and nothing is allocated inside. What a step adds to all of a device's
+own rows is one vector ``shift``, the linear term of touched rows a coefficient ``spent`` of its
+draws, and what all steps take from E one vector times the features. The hidden layer and the item
+half of the first weights are kept transposed: no product then sums along the rows of both its
+factors, which BLAS does at 0.6 times the speed. A device's result is the same to the bit in any
+batch of devices, in any number of threads.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Local training of many devices: which way it is computed, and in which blocks of devices."""
+"""Local training of many devices, in blocks of them."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Component, Dense, Kind, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
@@ -22,11 +21,6 @@ from fedrec_auditor.targets.learners.parts.minibatches import (
 from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 from fedrec_auditor.targets.streams import Streams
 
-_WORTH = 3e7
-"""Visits of an example times d^2 from which compiled code is used: about 0.1 s in torch, a round.
-
-Loading it takes half a second from numba's cache, compiling it ten once a machine.
-"""
 _NOISE = 1 << 32
 """Purpose of a device's randomness, beyond those of ``minibatches``: the noise after an epoch."""
 _ORDERED = 1 << 18
@@ -77,17 +71,13 @@ def train(
         moments=np.zeros((kept, len(clients), len(first)), dtype=np.float32),
         row_moments=np.zeros((kept, *model["item"][examples.ids].shape), dtype=np.float32),
     )
-    if _kernel(work, compute) == "numba":
-        run = _train_fused
-    else:
-        from fedrec_auditor.targets.learners.parts.batched import train_batched as run
     if local.noise:
         for epoch in range(local.epochs):
             if epoch:
                 _disturb(work, epoch - 1)
-            run(work, range(epoch, epoch + 1), compute)
+            _run(work, range(epoch, epoch + 1), compute)
     else:
-        run(work, range(local.epochs), compute)
+        _run(work, range(local.epochs), compute)
     out: dict[str, Component] = {
         name: Dense(values, Kind.MODEL, local.learning_rate)
         for name, values in named(work.theta, shapes).items()
@@ -147,27 +137,7 @@ def _disturbed(work: Work, rows: Rows) -> Component:
     return table
 
 
-def _kernel(work: Work, compute: Compute) -> str:
-    """The way named, or the faster one: it depends on device and amount of work only."""
-    on_cpu = compute.device == "cpu"
-    if compute.kernel == "numba" and not on_cpu:
-        raise InputError(
-            f'Expected device="cpu" for kernel="numba", got device={compute.device!r}. '
-            'Choose kernel="torch".'
-        )
-    if compute.kernel != "auto":
-        return compute.kernel
-    if not on_cpu or importlib.util.find_spec("numba") is None:
-        return "torch"
-    if (
-        work.local.optimizer == "adam"
-    ):  # makes steps of rounding errors; here there are none between
-        return "numba"  # a device alone and one in company
-    visits = float(work.local.epochs) * len(work.examples.ids)
-    return "numba" if visits * work.dimension**2 > _WORTH else "torch"
-
-
-def _train_fused(work: Work, epochs: range, compute: Compute) -> None:
+def _run(work: Work, epochs: range, compute: Compute) -> None:
     """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.learners.parts.adam import train_adam
     from fedrec_auditor.targets.learners.parts.fused import train_fused

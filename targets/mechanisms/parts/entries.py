@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.targets.mechanisms.base import Domain
 from fedrec_auditor.targets.settings import Checked
@@ -53,16 +50,6 @@ class UnitEntry(OneNumber):
     def domain(self) -> Domain:
         """The interval [-1, 1]."""
         return Domain(low=-1, high=1)
-
-
-class UnitReport(UnitEntry):
-    """The input is a number in [-1, 1], and the mean of the output."""
-
-    __slots__ = ()
-
-    def estimate(self, output: ArrayLike) -> NDArray[np.float64]:
-        """The output itself: its mean is the input."""
-        return np.asarray(output, dtype=np.float64)
 
 
 class BoundedEntry(OneNumber):

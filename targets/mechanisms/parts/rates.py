@@ -57,11 +57,6 @@ def flip_rate(epsilon: float) -> float:
     return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
 
 
-def ratio_of_flip(rate: float) -> float:
-    """ln((1 - rate)/rate), the epsilon of a bit that is flipped with probability ``rate``."""
-    return math.log1p(-rate) - math.log(rate)
-
-
 def at_least(exact: Fraction) -> float:
     """The least double that is not below ``exact``."""
     near = float(exact)

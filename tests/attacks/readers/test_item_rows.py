@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.readers import item_rows
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc
@@ -37,7 +36,7 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
     streams = Streams.spawn(rng, 50)
     clients = Clients(interactions=DATA.take(users), features=features[users], streams=streams)
     local = LocalTraining(negatives=negatives)
-    messages = learner.train(model, clients, local, Compute(kernel="torch"))
+    messages = learner.train(model, clients, local, Compute())
     if noise:
         messages["item"] = Randomized(
             messages["item"],
@@ -149,36 +148,6 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
     assert ratio[met] == pytest.approx(4 * math.log(288 / 60), rel=0.02)
 
 
-def test_rows_of_which_a_lot_adds_noise_tell_nothing_and_cost_the_others_nothing() -> None:
-    """Negatives are drawn anew for each message; noise a hundred times a step falls anywhere."""
-    rng = np.random.default_rng(4)
-    own, rounds = rng.random((30, 80)) < rng.beta(0.3, 1.7, size=80), []
-    noisy = np.ones((30, 80), dtype=np.bool_)
-    for _ in range(3):
-        others = ~own & (rng.random((30, 80)) < 0.18)
-        steps = 1e-4 * (own.astype(float) - others)
-        moved = steps[:, :, None] * np.sign(rng.normal(size=(30, 1, 16)))
-        drawn = rng.random((30, 80)) < 0.1
-        noisy &= drawn
-        rounds.append(planted(moved + 0.02 * drawn[:, :, None] * rng.laplace(size=(30, 80, 16))))
-    settings = {"negatives": 1, "noisy_rows": 20, "scale": 0.02}
-    readers, found = told(view_of(*rounds, users=30, items=80, settings=settings))
-    assert readers == ["ItemRows"]
-    assert (found[noisy] == 0).all()
-    assert ((found > 0) == own)[~noisy].mean() > 0.98
-
-
-def test_steps_as_large_as_noise_are_read_as_steps() -> None:
-    """Twenty rows as large as noise, of which five at most are noise: none is told to be."""
-    rng = np.random.default_rng(6)
-    own = np.arange(80) % 4 == 0
-    moved = np.where(own[:, None], 1.0, 0.0) * np.sign(rng.normal(size=(30, 80, 16)))
-    settings = {"noisy_rows": 5, "scale": 0.5}
-    readers, found = told(view_of(planted(moved), users=30, items=80, settings=settings))
-    assert readers == ["ItemRows"]
-    np.testing.assert_array_equal(found > 0, np.tile(own, (30, 1)))
-
-
 @pytest.mark.parametrize("senders", [4, 200])
 def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
     """Rows of 20 items only, by whoever sends: where these are many, the others are not in play."""
@@ -204,51 +173,3 @@ def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
     assert found is not None
     assert (found[:, 20:] == (0.0 if senders == 200 else -SURE)).all()
     assert auc(found[:, :20].ravel(), own.ravel()) > 0.95
-
-
-def test_an_own_item_that_a_device_did_not_draw_is_told_by_how_often_it_draws() -> None:
-    """Of 15 own items 20 draws with repetition leave out one in four, of 45 others two in three.
-
-    A row that stays has the likelihood ratio of that; with no word of draws it is taken as proof.
-    """
-    rng, draws, count, items = np.random.default_rng(3), 20, 15, 60
-    own = np.argsort(rng.random((80, items)), axis=1) < count
-    ways, rows = rng.normal(size=(80, 4)), np.arange(80)[:, None]
-    first, second = [], []
-    for places, many, found in ((own, count, first), (~own, items - count, second)):
-        which = np.nonzero(places)[1].reshape(80, many)
-        for _ in range(2):
-            times = np.zeros((80, items))
-            np.add.at(times, (rows, which[rows, rng.integers(many, size=(80, draws))]), 1)
-            found.append(times)
-    rounds = [
-        sent(
-            {
-                "item": Dense((up - down)[:, :, None] * ways[:, None], Kind.CHANGE),
-                "own": Dense(ways, Kind.VECTOR),
-            },
-            {"item": np.zeros((items, 4))},
-        )
-        for up, down in zip(first, second, strict=True)
-    ]
-    settings = {"negatives": 1.0, "own_draws": float(draws)}
-    readers, ratio = told(view_of(*rounds, users=80, items=items, settings=settings))
-    assert readers == ["ItemRows"]
-    still = ~np.any(first + second, axis=0)
-    expected = 2 * draws * (np.log1p(-1 / count) - np.log1p(-1 / (items - count)))
-    assert ratio[still].mean() == pytest.approx(expected, abs=0.25)
-    silent = view_of(*rounds, users=80, items=items, settings={"negatives": 1.0})
-    proof = told(silent)[1]
-    areas = [np.mean([auc(found[u], own[u]) for u in range(80)]) for found in (ratio, proof)]
-    assert areas[0] > areas[1] + 0.01
-    assert areas[0] > 0.97
-
-
-def test_few_draws_that_repeat_nothing_make_no_row_that_stays_an_own_one() -> None:
-    """Of 60 own items among 300; the exact ratio of a row that stays is -0.1."""
-    rng = np.random.default_rng(0)
-    moved = np.array([len(np.unique(rng.integers(60, size=8))) for _ in range(200)])
-    assert (moved == 8).any()
-    ratio = item_rows._stayed(moved, 8.0, 1.0, 300)
-    assert (np.abs(ratio) < 1.5).all()  # proof would be 30
-    assert (ratio < 0.01).all()

@@ -183,6 +183,7 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("6", "--users", "0"), "with a target"),
         (("77",), "got '77'"),
         (("nope",), "got 'nope'"),
+        (("gpfedrec",), "Say --paper gpfedrec"),
         (("--all", "--set", "T=1"), "with a target"),
         (("6", "--users", "10"), "with a target"),
         (("fcf", "--users", "1"), "Expected 2 to 1,000,000,000,000 users"),

@@ -79,7 +79,11 @@ def test_what_makes_no_sense_is_refused(given: list[str], said: str) -> None:
     [
         ("laplace", ["scale=abc", "low=0", "high=1"], "a number for laplace scale, got 'abc'"),
         ("bit-flip", ["p=true", "q=0.2"], "a number for bit-flip p, got True"),
-        ("k-ary", ["categories=2.5", "epsilon=1"], "a whole number for k-ary categories"),
+        (
+            "vector-gaussian",
+            ["dimension=2.5", "sigma=1", "clip=1"],
+            "a whole number for vector-gaussian dimension",
+        ),
         ("product", [], "whose settings are numbers"),
     ],
 )

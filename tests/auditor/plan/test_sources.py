@@ -50,7 +50,7 @@ def test_a_hostile_archive_is_refused_before_it_is_recognised(tmp_path: Path) ->
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"files of none\. Give .* u\.data, ratings\.dat"):
+    with pytest.raises(InputError, match=r"files of none\. Give .*unpacked \(ratings\.csv, say\)"):
         load_data(str(tmp_path))
 
 
@@ -109,12 +109,12 @@ def test_what_may_never_end_is_refused_unread(tmp_path: Path, name: str) -> None
         load_data(str(path))
 
 
-@pytest.mark.parametrize("name", ["u.data", "ratings.dat", "ratings.csv", "frappe.csv"])
+@pytest.mark.parametrize("name", ["u.data", "ratings.dat"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
 def test_a_folder_with_files_that_may_never_end_is_refused(
     tmp_path: Path, name: str, kind: str
 ) -> None:
-    for other in ("u.user", "u.item", "users.dat", "movies.dat", "movies.csv"):
+    for other in ("u.user", "u.item", "users.dat", "movies.dat"):
         (tmp_path / other).write_text("movieId,title,genres\n1,a,b\n")
     if kind == "fifo":
         os.mkfifo(tmp_path / name)

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import fedrec_auditor
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.papers.fedmf_full.systems.fedmf_part import FedMfPart
+from fedrec_auditor.targets.components import Bits, Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.systems.system import Calls, Messages
+from fedrec_auditor.targets.transcript import Public, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(FedMfPart):
+class Shown(Fcf):
     """A server that sees single messages, which are noise, and the items beside them."""
 
-    @property
-    def shown(self) -> Vantage:  # type: ignore[override]
-        return Vantage.SERVER
+    def public(self, interactions: Interactions) -> Public:
+        return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
-    def passed(self, ratings: Any, items: Any, users: Any) -> Dense:
-        noise = np.random.default_rng(0).normal(size=(*ratings.shape, self.dimension))
-        return Dense(noise.astype(np.float32), Kind.CHANGE, self.learning_rate)
+    def messages(self, calls: Calls) -> Messages:
+        shape = (len(calls.owners), calls.profiles.n_items, self.factors)
+        noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        return {"gradient": Dense(noise, Kind.GRADIENT, -1.0)}
+
+    def run(self, interactions: Interactions, *given: Any, **settings: Any) -> Run:
+        run = super().run(interactions, *given, **settings)
+        plain = Uploads(np.arange(interactions.n_users), {"rated": Bits(interactions.ratings)})
+        rounds = tuple(replace(one, clear=plain) for one in run.transcript.rounds)
+        return replace(run, transcript=replace(run.transcript, rounds=rounds))
 
 
 def test_a_server_reads_what_is_in_the_clear_beside_messages_as_who_sees_their_sum_does() -> None:
     data = (np.random.default_rng(3).random((30, 40)) < 0.25) * 4.0
     record = fedrec_auditor.audit_system(
-        Shown(rounds=2, dimension=2),
+        Shown(rounds=2, factors=2),
         data=data,
         games=["local"],
         attacks=["interaction-reconstruction", "linkage"],

@@ -139,7 +139,7 @@ def test_the_longest_jobs_come_first() -> None:
 
 
 def test_targets_that_do_not_use_the_device_are_named() -> None:
-    plan = Plan(targets=("fcf", "fedrec"), data="synthetic", quick=True)
+    plan = Plan(targets=("fcf", "privrec"), data="synthetic", quick=True)
     audit = Audit.of(plan, compute=Compute(device="cpu:0"))
     assert audit.device == "cpu:0, but the CPU, or what their own code names, for fcf"
     assert audit.notes[-1] == f"Clients are trained on {audit.device}."

@@ -76,9 +76,6 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
     if make_target(name, plan).privacy is None:
         return
     made = grid("privacy=1", plan=plan)
-    if name == "fednewsrec":  # whose noise is 0 by default
-        assert made[0].twin is None
-        return
     assert made[0].twin == 1
     own = learns and getattr(make_target(name, plan), "protection", None)
     asks_other_steps = bool(own and own.learning) and made[1].target != name

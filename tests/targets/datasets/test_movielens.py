@@ -19,11 +19,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import Ml1m
-from fedrec_auditor.targets.datasets.ml_10m import Ml10m
-from fedrec_auditor.targets.datasets.ml_20m import Ml20m
-from fedrec_auditor.targets.datasets.ml_25m import Ml25m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
-from fedrec_auditor.targets.datasets.parts.movielens import GENRES, LARGE_GENRES
+from fedrec_auditor.targets.datasets.parts.movielens import GENRES
 from tests.targets.datasets import written
 from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.written import Rows
@@ -48,15 +45,11 @@ OF_1M = partial(
     jobs=ml_1m.OCCUPATIONS,
     groups=lambda first: (first >= 35) + (first >= 45),
 )
-LARGE = partial(Rows.interactions, genres=LARGE_GENRES)
 LAYOUTS = {
     "100k": Layout(Ml100k(), written.official_100k, written.OF_100K, OF_100K),
     "recbole": Layout(Ml100k(), written.recbole_100k, written.OF_100K, OF_100K),
     "1m": Layout(Ml1m(), written.official_1m, written.OF_1M, OF_1M),
     "pairs": Layout(Ml1m(), written.pairs_1m, written.OF_1M, partial(OF_1M, alone=True)),
-    "10m": Layout(Ml10m(), written.official_10m, written.LARGE, LARGE),
-    "20m": Layout(Ml20m(), written.official_20m, written.LARGE, LARGE),
-    "25m": Layout(Ml25m(), written.official_20m, written.LARGE, LARGE),
 }
 
 
@@ -111,19 +104,6 @@ BROKEN = [
     ("1m", "users.dat", "::35::", "::36::", ["an age code", "line 2", "'36'"]),
     ("1m", "users.dat", "::0::", "::21::", ["an occupation code", "line 2", "'21'"]),
     ("1m", "movies.dat", "War", "Warr", ["genres among", "line 1", "'Warr'"]),
-    ("10m", "ratings.dat", "2::6::2::8", "2:6::2::8::", ["a user id", "line 2", "'2:6'"]),
-    ("10m", "ratings.dat", "2::6::2::8", "2::6::0.7::8", ["in steps of 0.5", "line 2", "'0.7'"]),
-    ("10m", "ratings.dat", "2::6::2::8", "2::6::5.5::8", ["a rating", "line 2", "'5.5'"]),
-    ("10m", "ratings.dat", "2::6::2::8", "2::6::2::-8", ["a timestamp", "line 2", "'-8'"]),
-    ("10m", "ratings.dat", "2::6::2::8", "1::5::2::8", ["once", "line 2", "before", "line 1"]),
-    ("10m", "movies.dat", "War", "Warr", ["genres among", "line 1", "'Warr'"]),
-    ("10m", "movies.dat", "6::", "5::", ["not yet on", "line 2"]),
-    ("20m", "ratings.csv", "userId", "user", ["the header 'userId,", "line 1", "'user,movieId"]),
-    ("20m", "ratings.csv", "2,6,2.0,8", "2,6,2.0", ["4 fields", "line 3"]),
-    ("20m", "ratings.csv", "2,6,2.0,8", '2,6,"2.0",8', ["a rating", "line 3"]),
-    ("20m", "ratings.csv", "2,6,2.0,8", "2,6,0,8", ["a rating", "line 3", "'0'"]),
-    ("20m", "movies.csv", "War", "Warr", ["genres among", "line 2", "'Warr'"]),
-    ("20m", "movies.csv", "genres", "genre", ["the header 'movieId,title,genres'", "line 1"]),
 ]
 
 
@@ -152,42 +132,6 @@ def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], s
     with pytest.raises(InputError) as caught:
         Ml1m().load(tmp_path)
     assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("folder", "readme", "name"),
-    [
-        ("somewhere", "", "MovieLens of unknown size"),
-        ("my-ml-20m", "", "ml-20m"),
-        ("ml-25m", "", "ml-25m"),
-        ("ML-25M", "", "ml-25m"),
-        ("ml-25m", "This dataset (ml-20m) describes", "ml-20m"),
-        ("ml-20m", "This dataset (ml-25m) describes", "ml-25m"),
-        ("ml-32m", "", "ml-32m"),
-        ("x", "This dataset (ml-latest-small) describes", "ml-latest-small"),
-    ],
-)
-def test_the_readme_and_then_the_folder_say_which_it_is(
-    tmp_path: Path, folder: str, readme: str, name: str
-) -> None:
-    place = written.official_20m(tmp_path / folder, written.SMALL)
-    if readme:
-        (place / "README.txt").write_text(readme)
-    archive = tmp_path / f"{folder}.zip"
-    with zipfile.ZipFile(archive, "w") as stream:
-        for file in place.iterdir():
-            stream.write(file, f"{folder}/{file.name}")
-    for path in (place, archive):
-        known = (Ml25m().recognises(path), Ml20m().recognises(path))
-        assert known == (name == "ml-25m", name != "ml-25m")
-        assert Ml20m().load(path).name == name
-
-
-def test_the_folder_in_a_folder_says_it_too(tmp_path: Path) -> None:
-    written.official_20m(tmp_path / "ml-25m", written.SMALL)
-    assert Ml25m().recognises(tmp_path)
-    assert not Ml20m().recognises(tmp_path)
-    assert Ml25m().load(tmp_path).name == "ml-25m"
 
 
 def test_the_shared_pairs() -> None:

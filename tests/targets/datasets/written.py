@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from scipy import sparse
 
 from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.movielens import GENRES, LARGE_GENRES
+from fedrec_auditor.targets.datasets.parts.movielens import GENRES
 
 GROUPS = ("under 35", "35 to 45", "over 45")
 
@@ -140,32 +138,6 @@ def write_pairs(folder: Path, columns: dict[str, list[Any]]) -> Path:
     return folder
 
 
-def official_10m(folder: Path, said: Rows) -> Path:
-    films = [
-        f"{i}::{t}::{'|'.join(genres) or '(no genres listed)'}"
-        for i, (t, genres) in said.items.items()
-    ]
-    lines(folder / "movies.dat", films)
-    rated = [f"{u}::{i}::{r:g}::{t}" for (u, i), (r, t) in said.pairs.items()]
-    lines(folder / "ratings.dat", rated)
-    return folder
-
-
-def official_20m(folder: Path, said: Rows) -> Path:
-    films = [[i, t, "|".join(g) or "(no genres listed)"] for i, (t, g) in said.items.items()]
-    rated = [[u, i, float(r), t] for (u, i), (r, t) in said.pairs.items()]
-    folder.mkdir(exist_ok=True)
-    for name, header, found in (
-        ("movies.csv", "movieId,title,genres", films),
-        ("ratings.csv", "userId,movieId,rating,timestamp", rated),
-    ):
-        stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows(found)
-        (folder / name).write_bytes(f"{header}\n{stream.getvalue()}".encode())
-    return folder
-
-
-LARGE = rows(LARGE_GENRES, stars=[half / 2 for half in range(1, 11)], largest=2**40)
 OF_100K = rows(ml_100k.GENRE_NAMES, ml_100k.OCCUPATIONS, [1, 34, 35, 45, 46, 99])
 OF_1M = rows(GENRES, ml_1m.OCCUPATIONS, [*map(int, ml_1m.AGES)])
 SMALL = Rows(

@@ -14,7 +14,6 @@ from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
-from fedrec_auditor.targets.mechanisms.objective_perturbation import ObjectivePerturbation
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
@@ -34,11 +33,12 @@ def clients(count: int = 1) -> Clients:
 
 def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
     """Records of +1 and of -1 throughout have the farthest linear coefficients."""
-    for loss, mechanism in (
-        ("logistic", ObjectivePerturbation.logistic(budget=1.0, dimension=8)),
-        ("squared", ObjectivePerturbation.squared(budget=1.0, dimension=8)),
+    for loss, of_example in (
+        ("logistic", lambda z: math.log1p(math.exp(-z))),
+        ("squared", lambda z: (1.0 - z) ** 2),
     ):
-        first, second = (mechanism.center(sign * np.ones(8))[:8] for sign in (1, -1))
+        slope = (of_example(1e-6) - of_example(-1e-6)) / 2e-6
+        first, second = (slope * sign * np.ones(8) for sign in (1, -1))
         local = Objective(loss=loss, epsilon=2.0).training(LocalTraining(), SHAPES)
         assert local.linear_term["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
         assert set(local.linear_term) == (set(SHAPES) if loss == "logistic" else {"item"})

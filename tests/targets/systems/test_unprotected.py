@@ -17,12 +17,11 @@ TARGETS = FAMILIES["targets"]
 PROTECTED = [name for name in TARGETS.names() if TARGETS.member(name)().unprotected]
 MANY = Population(n_users=943, n_items=1682)
 SENT = (
-    "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self "
-    "perfedrec privrec ptf-fedrec uc-fedrec vertical-gnn"
+    "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
 )
 SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
 """Nothing of a user leaves it."""
-UNPROMISED = [*SENT.split(), "fmf-vfl", "gpfedrec", "mf-np", "privrec-cen", *sorted(SILENT)]
+UNPROMISED = [*SENT.split(), "fmf-vfl", "mf-np", "privrec-cen", *sorted(SILENT)]
 
 
 def test_most_papers_have_one() -> None:
@@ -59,5 +58,4 @@ def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: 
 def test_all_that_promise_nothing_are_here() -> None:
     made = {name: TARGETS.member(name)().scoped_claims(MANY) for name in TARGETS.names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
-    # the Gaussian noise of one has an epsilon at a delta, that of the other is 0 by default
-    assert none == {*UNPROMISED, "fedrec-gn", "fednewsrec"}
+    assert none == {*UNPROMISED, "fedrec-gn"}  # whose Gaussian noise has an epsilon at a delta

@@ -1,4 +1,4 @@
-"""Batched and fused training, held to one device at a time by autograd in float64."""
+"""Compiled training, held to one device at a time by autograd in float64."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from fedrec_auditor.targets.learners.parts import batched as _batched
 from fedrec_auditor.targets.learners.parts import training as _training
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.streams import Streams
@@ -51,7 +48,6 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("kernel", ["torch", "numba"])
 @pytest.mark.parametrize("name", sorted(LOGITS))
 @settings(max_examples=5, derandomize=True, database=None)
 @given(
@@ -69,9 +65,8 @@ def dense(trained: dict[str, Component], user: int) -> dict[str, NDArray[Any]]:
 @example(3, 40, 8, 4, 8, 2, 4, ("item", "user.E", "user.W1", "user.W2", "mlp1.weight"), (), 1)
 @example(2, 30, 16, 3, 32, 5, 4, (), (), 2)
 @example(3, 30, 8, 3, 8, 3, 4, (), ("item", "user.E", "user.W2", "mlp1.weight"), 3)
-def test_every_way_agrees_with_autograd(
+def test_training_agrees_with_autograd(
     name: str,
-    kernel: str,
     optimizer: Literal["sgd", "adam"],
     users: int,
     items: int,
@@ -97,7 +92,7 @@ def test_every_way_agrees_with_autograd(
     squared = name == "mf" and seed % 2 == 1
     if squared:
         learner = replace(learner, loss="squared")
-    trained = learner.train(model, clients, local, Compute(kernel=kernel))
+    trained = learner.train(model, clients, local, Compute())
     assert list(trained) == list(model)
     for user in range(users):
         slow, fast = train_one(name, model, clients, user, local, squared), dense(trained, user)
@@ -132,15 +127,13 @@ def test_fused_results_are_the_same_bits_in_any_batch_order_and_threads(
     local = LocalTraining(
         epochs=2, batch=16, optimizer=optimizer, linear_term=linear_term, noise=noise
     )
-    whole = learner.train(model, clients, local, Compute(kernel="numba"))
+    whole = learner.train(model, clients, local, Compute())
     for user in range(9):
-        alone = learner.train(model, clients.take(np.array([user])), local, Compute(kernel="numba"))
+        alone = learner.train(model, clients.take(np.array([user])), local, Compute())
         same(dense(whole, user), dense(alone, 0))
     monkeypatch.setattr(_training, "_ORDERED", 300)  # several blocks a thread
     order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    threaded = learner.train(
-        model, clients.take(np.array(order)), local, Compute(kernel="numba", threads=3)
-    )
+    threaded = learner.train(model, clients.take(np.array(order)), local, Compute(threads=3))
     for place, user in enumerate(order):
         same(dense(whole, user), dense(threaded, place))
 
@@ -150,29 +143,8 @@ def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
         np.testing.assert_array_equal(values, other[part], err_msg=part)
 
 
-def test_batched_results_agree_in_any_batch_order_and_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    learner, model, clients = setting("gcn", users=9, items=60, d=12, width=3, seed=3)
-    local = LocalTraining(epochs=2, batch=16, linear_term={"item": 1.0})
-    whole = learner.train(model, clients, local, Compute(kernel="torch"))
-    monkeypatch.setitem(_batched._NUMBERS, "cpu", 1500)  # several blocks
-    order = [4, 8, 0, 3, 7, 1, 2, 6, 5]
-    other = learner.train(
-        model, clients.take(np.array(order)), local, Compute(kernel="torch", threads=2)
-    )
-    for place, user in enumerate(order):
-        mine, again = dense(whole, user), dense(other, place)
-        for part, values in mine.items():
-            np.testing.assert_allclose(values, again[part], rtol=0, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("kernel", ["torch", "numba"])
-def test_a_device_whose_training_explodes_explodes_alone(
-    kernel: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Features of one device overflow; the others, padded beside and after it, do not notice."""
-    monkeypatch.setitem(_batched._NUMBERS, "cpu", 400)
+def test_a_device_whose_training_explodes_explodes_alone() -> None:
+    """Features of one device overflow; the others, beside and after it, do not notice."""
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
     backwards = clients.take(
         np.array([5, 4, 3, 2, 1, 0])
@@ -180,21 +152,18 @@ def test_a_device_whose_training_explodes_explodes_alone(
     backwards.features[0] = 1e30
     local = LocalTraining(epochs=9, batch=8, negatives=1, learning_rate=0.1)
     with np.errstate(all="ignore"):
-        trained = learner.train(model, backwards, local, Compute(kernel=kernel))
+        trained = learner.train(model, backwards, local, Compute())
     assert not np.isfinite(dense(trained, 0)["item"][0]).any()
     for user in range(1, 6):
-        alone = learner.train(
-            model, backwards.take(np.array([user])), local, Compute(kernel=kernel)
-        )
+        alone = learner.train(model, backwards.take(np.array([user])), local, Compute())
         for part, values in dense(alone, 0).items():
             np.testing.assert_allclose(dense(trained, user)[part], values, rtol=0, atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("kernel", ["torch", "numba"])
-def test_a_device_sends_the_rows_it_touched_and_nothing_of_others(kernel: str) -> None:
+def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
     learner, model, clients = setting("gcn", users=6, items=50, d=4, width=3, seed=5, dense=0.1)
     local = LocalTraining(epochs=1, negatives=2)
-    trained = learner.train(model, clients, local, Compute(kernel=kernel))
+    trained = learner.train(model, clients, local, Compute())
     rows = trained["item"]
     np.testing.assert_array_equal(rows.rest, model["item"])
     held = np.diff(clients.interactions.ratings.indptr)
@@ -231,51 +200,3 @@ def test_rows_are_disturbed_as_the_whole_table_would_be() -> None:
         whole, owners = noise(tables, streams), np.array([0, 0, 2, 2, 2])
         rows = noise.rows(tables[owners, ids], streams, indptr, ids)
         np.testing.assert_array_equal(rows, whole[owners, ids])
-
-
-def test_large_work_on_a_processor_is_fused_and_small_work_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    learner, model, clients = setting("mf", users=4, items=20, d=4, width=2, seed=0)
-    local = LocalTraining(epochs=2, learning_rate=0.1)
-
-    def bits(compute: Compute) -> NDArray[Any]:
-        return learner.train(model, clients, local, compute)["item"].dense(np.arange(4))
-
-    called: list[str] = []
-    train_batched = _batched.train_batched
-    monkeypatch.setattr(
-        _batched, "train_batched", lambda *a: (called.append("torch"), train_batched(*a))
-    )
-    bits(Compute())
-    assert called == ["torch"]
-    monkeypatch.setattr(_training, "_WORTH", 10.0)
-    np.testing.assert_array_equal(bits(Compute()), bits(Compute(kernel="numba")))
-    assert called == ["torch"]
-
-
-def test_compiled_loops_are_for_processors() -> None:
-    learner, model, clients = setting("gcn", users=2, items=5, d=2, width=1, seed=0)
-    with pytest.raises(InputError, match="device='cuda'"):
-        learner.train(model, clients, LocalTraining(), Compute(device="cuda", kernel="numba"))
-
-
-def test_threads_of_torch_are_put_back() -> None:
-    before = torch.get_num_threads()
-    learner, model, clients = setting("gcn", users=2, items=5, d=2, width=1, seed=0)
-    learner.train(model, clients, LocalTraining(), Compute(kernel="torch", threads=before + 1))
-    assert torch.get_num_threads() == before
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", sorted(LOGITS))
-def test_an_accelerator_agrees_with_the_processor(name: str) -> None:
-    learner, model, clients = setting(name, users=9, items=60, d=16, width=3, seed=3)
-    local = LocalTraining(epochs=3, batch=16, learning_rate=0.02, linear_term={"item": 1.0})
-    here, there = (
-        learner.train(model, clients, local, Compute(device=device, kernel="torch"))
-        for device in ("cpu", "cuda")
-    )
-    for user in range(9):
-        for part, values in dense(here, user).items():
-            np.testing.assert_allclose(dense(there, user)[part], values, rtol=0, atol=TOLERANCE)

@@ -15,7 +15,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
 from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import first_bit
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import first_bits
 from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
 from tests.two_worlds import ReadUploads, shown
 
@@ -26,7 +26,11 @@ SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 def bit(system: FlippedKnn) -> ReadUploads:
     """The bit for item 0, which only the user of world 0 holds; both hold item 1."""
-    return ReadUploads(system=system, histories=([1.0, 1.0], [0.0, 1.0]), read=first_bit)
+    return ReadUploads(
+        system=system,
+        histories=([1.0, 1.0], [0.0, 1.0]),
+        read=lambda uploads: first_bits(uploads.components)[:, 0].astype(np.int64),
+    )
 
 
 def check_rates(system: FlippedKnn, held: float, missing: float) -> None:

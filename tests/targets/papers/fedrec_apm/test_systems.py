@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue
 from fedrec_auditor.targets.learners.mf import Mf
@@ -18,8 +17,6 @@ from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.systems.federated import Federated
-
-FUSED = Compute(kernel="numba")
 
 
 def system(name: str) -> Federated:
@@ -97,7 +94,7 @@ def test_a_devices_noise_is_its_own_whoever_else_is_asked() -> None:
     profiles, rng = Interactions.of(np.eye(3, 40)), np.random.default_rng(0)
     broadcast = made.learner.initial(Catalogue(n_items=40, n_user_features=18), rng)
     whole, again = (
-        made.upload(profiles.take(some), broadcast, np.random.default_rng(1), compute=FUSED)
+        made.upload(profiles.take(some), broadcast, np.random.default_rng(1))
         for some in (np.arange(3), np.arange(1))
     )
     for name, part in whole.components.items():

@@ -141,8 +141,3 @@ def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
     """The bit of the first item in each message, (n, 1)."""
     bits = sent["bits"]
     return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
-
-
-def first_bit(uploads: Uploads) -> NDArray[np.int64]:
-    """What was received for the first item."""
-    return first_bits(uploads.components)[:, 0].astype(np.int64)

@@ -171,8 +171,8 @@ def gradients(
 class Descent:
     """Steps of ``learning_rate`` falling over ``steps``, on a share ``rate`` of rows or ratings.
 
-    ``sampled`` is what a step draws: a fixed number of rows ("row"), every "rating" or "user" by
-    itself, or ``batch`` ratings, the next of those in random order ("batch"). ``user_sigma`` and
+    ``sampled`` is what a step draws: a fixed number of rows ("row"), or every "rating" or "user" by
+    itself. ``user_sigma`` and
     ``item_sigma`` are the noise on every entry of the sums of gradients; ``langevin`` adds to it up
     to that of Langevin dynamics at least: a step h on the sum of a batch is h rate on the whole
     data's, with noise N(0, that). With infinite ``steps`` the learning rate stays.
@@ -183,7 +183,6 @@ class Descent:
     rate: float
     clipping: Clipping = Clipping()
     sampled: str = "row"
-    batch: int = 0
     user_sigma: float = 0.0
     item_sigma: float = 0.0
     langevin: bool = False
@@ -209,8 +208,7 @@ class Descent:
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
 
         users, items = (np.array(table, np.float32) for table in (users, items))
-        at_once = self.sampled == "batch"  # no rating is drawn twice
-        together = max(1, count if at_once else _NUMBERS // max(1, len(users)))
+        together = max(1, _NUMBERS // max(1, len(users)))
         for begin in range(first, first + count, together):
             steps = min(together, first + count - begin)
             drawn = self.draw(ratings, rng, steps)
@@ -260,12 +258,6 @@ class Descent:
             places = np.concatenate(parts).astype(np.int64)
             rows = np.searchsorted(ratings.indptr, places, side="right") - 1
             return Drawn(np.cumsum([0, *sizes]), places, rows)
-        if self.sampled == "batch":
-            places = rng.permutation(ratings.nnz)[: count * self.batch]
-            steps = np.arange(len(places)) // self.batch
-            places = places[np.lexsort((places, steps))]
-            rows = np.searchsorted(ratings.indptr, places, side="right") - 1
-            return Drawn(np.searchsorted(steps, np.arange(count + 1)), places, rows)
         if self.sampled == "user":
             steps, chosen = np.nonzero(rng.random((count, n)) < self.rate)
             return Drawn.of_rows(ratings, steps, chosen, count)
@@ -280,18 +272,13 @@ class Descent:
     def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
         """Those of ``train_alone``: of the first party's steps, then of the second's, and so on."""
         n, randomness = ratings.shape[0], streams.fold_in(0)
-        if self.sampled in ("rating", "batch"):
+        if self.sampled == "rating":
             counts = np.diff(ratings.indptr)
             rows = np.repeat(np.arange(n), counts)
             place = np.arange(ratings.nnz) - ratings.indptr[rows]
-            if self.sampled == "batch":
-                shuffled = np.lexsort((randomness.laplace_at(rows, place), rows))
-                places = shuffled[place < count * self.batch]
-                step = place[place < count * self.batch] // self.batch
-            else:
-                spots = np.arange(count)[:, None] * ratings.shape[1] + place
-                kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
-                step, places = np.nonzero(kept)
+            spots = np.arange(count)[:, None] * ratings.shape[1] + place
+            kept = randomness.laplace_at(rows, spots) < _quantile(self.rate)
+            step, places = np.nonzero(kept)
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
             starts = np.searchsorted(groups, np.arange(n * count + 1))

@@ -67,10 +67,13 @@ class Averaged(Exchange):
             return self.finish(mf, parties, shared, first)
 
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Every party's version of the shared embeddings after its local steps (equations 4, 5)."""
+        """Every party's version of the shared embeddings after its local steps (equations 4, 5).
+
+        A step in the party's own embeddings is as long as its share of all is, or 0.
+        """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
-            own = self.own_step(party)
+            own = party.step_scale * party.weight * self.along
             descent, steps = mf.descent(party.ratings.shape[0]), mf.local_steps
             after = party.trained(
                 descent,
@@ -81,10 +84,6 @@ class Averaged(Exchange):
             )
             out[k], party.own = self._ordered(*after)
         return Dense(out, Kind.MODEL)
-
-    def own_step(self, party: Party) -> float:
-        """How long a step in the party's own embeddings is: as its share of all is, or 0."""
-        return party.step_scale * party.weight * self.along
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
         """Users first, then items, of what is shared and what is not; and back."""

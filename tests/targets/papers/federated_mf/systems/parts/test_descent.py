@@ -286,10 +286,10 @@ def test_compiled_steps_are_the_plain_ones(
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("sampled", ["row", "rating", "user", "batch"])
+@pytest.mark.parametrize("sampled", ["row", "rating", "user"])
 def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     """Held to the plain loops, party by party, on what their own streams draw."""
-    steps = replace(STEPS, sampled=sampled, batch=2, user_sigma=0.3)
+    steps = replace(STEPS, sampled=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
     users, items = start(rng.random((6, 3)), 5.0), start(rng.random((48, 3)), 5.0)
@@ -369,23 +369,6 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
         same = (rows[:, None] == rows) if unit == "user" else np.eye(ratings.nnz, dtype=bool)
         expected = np.where(same, 0.3, 0.09)
         assert np.abs(together - expected).max() < 6 * np.sqrt(0.3 * 0.7 / count)
-
-
-def test_batches_are_all_ratings_by_turns_in_any_order() -> None:
-    """Of a party, and of parties of one user each; the last batch may be smaller."""
-    steps, ratings = replace(STEPS, sampled="batch", batch=4), table(np.random.default_rng(0), 6, 8)
-    drawn = steps.draw(ratings, np.random.default_rng(0), 100)
-    sizes = np.diff(drawn.starts)
-    assert sizes.max() == 4
-    assert sorted(sizes[sizes > 0])[1:] == [4] * (ratings.nnz // 4 - (ratings.nnz % 4 == 0))
-    assert sorted(drawn.places) == list(range(ratings.nnz))
-    first = [steps.draw(ratings, np.random.default_rng(seed), 1).places for seed in range(2_000)]
-    shares = np.bincount(np.concatenate(first), minlength=ratings.nnz) / len(first)
-    assert np.abs(shares - 4 / ratings.nnz).max() < 6 * np.sqrt(4 / ratings.nnz / len(first))
-    alone = steps.draw_alone(ratings, Streams.spawn(np.random.default_rng(1), 6), 3)
-    held = np.diff(ratings.indptr)
-    np.testing.assert_array_equal(np.bincount(alone.rows, minlength=6), held)
-    np.testing.assert_array_equal(np.unique(alone.places), np.arange(ratings.nnz))
 
 
 def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

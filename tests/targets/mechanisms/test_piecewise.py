@@ -1,4 +1,4 @@
-"""Duchi and Piecewise: one number in [-1, 1]."""
+"""Piecewise: one number in [-1, 1]."""
 
 from __future__ import annotations
 
@@ -13,32 +13,21 @@ from hypothesis import strategies as st
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms import piecewise
-from fedrec_auditor.targets.mechanisms.duchi import Duchi
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
 from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
 
-Numeric = Duchi | Piecewise
 INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])
 
 
-def moments(mechanism: Numeric, value: float) -> tuple[float, float, float]:
-    """Total probability, mean and second moment, from log_prob over pieces and atoms."""
-    epsilon = mechanism.epsilon
-    total = np.zeros(3)
-    if isinstance(mechanism, Duchi):
-        atoms = np.array([1.0, -1.0]) * Duchi(epsilon).magnitude
-        law = np.exp(mechanism.log_prob(atoms, value))
-        total += law @ np.stack([atoms**0, atoms, atoms**2], axis=-1)
-    else:
-        half = math.exp(epsilon / 2)
-        reach = (half + 1) / (half - 1)
-        low = ((reach + 1) * value - (reach - 1)) / 2
-        ends = np.array([-reach, low, low + reach - 1, reach])
-        inside = (ends[1:] + ends[:-1]) / 2
-        with np.errstate(invalid="ignore"):
-            density = np.where(np.diff(ends) > 1e-9, np.exp(mechanism.log_prob(inside, value)), 0.0)
-        total += [density @ np.diff(ends ** (n + 1)) / (n + 1) for n in range(3)]
-    return tuple(total)
+def moments(mechanism: Piecewise, value: float) -> tuple[float, float, float]:
+    """Total probability, mean and second moment, from log_prob over pieces."""
+    half = math.exp(mechanism.epsilon / 2)
+    reach = (half + 1) / (half - 1)
+    low = ((reach + 1) * value - (reach - 1)) / 2
+    ends = np.array([-reach, low, low + reach - 1, reach])
+    inside = (ends[1:] + ends[:-1]) / 2
+    with np.errstate(invalid="ignore"):
+        density = np.where(np.diff(ends) > 1e-9, np.exp(mechanism.log_prob(inside, value)), 0.0)
+    return tuple(density @ np.diff(ends ** (n + 1)) / (n + 1) for n in range(3))
 
 
 def piecewise_variance(epsilon: float, value: float) -> float:
@@ -47,60 +36,37 @@ def piecewise_variance(epsilon: float, value: float) -> float:
     return value**2 / (half - 1) + (half + 3) / (3 * (half - 1) ** 2)
 
 
-def duchi_variance(epsilon: float, value: float) -> float:
-    grown = math.exp(epsilon)
-    return ((grown + 1) / (grown - 1)) ** 2 - value**2
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 0.6, 1.0, 4.0, 12.0])
 @pytest.mark.parametrize("value", INPUTS)
-@pytest.mark.parametrize("kind", [Duchi, Piecewise])
 def test_the_mean_is_the_input_and_the_variance_the_published_one(
-    kind: type[Numeric], value: float, epsilon: float
+    value: float, epsilon: float
 ) -> None:
-    mechanism = kind(epsilon)
-    total, mean, second = moments(mechanism, value)
-    published = {Duchi: duchi_variance, Piecewise: piecewise_variance}[kind](epsilon, value)
+    total, mean, second = moments(Piecewise(epsilon), value)
+    published = piecewise_variance(epsilon, value)
     assert total == pytest.approx(1.0, rel=1e-12)
     assert mean == pytest.approx(value, abs=1e-10)
     assert second - mean**2 == pytest.approx(published, rel=1e-9)
 
 
-def test_estimates_are_the_outputs() -> None:
-    for kind in (Duchi, Piecewise):
-        np.testing.assert_array_equal(kind(1.0).estimate([1.0, -2.0]), [1.0, -2.0])
-
-
-def test_duchi_is_the_report_of_one_coordinate() -> None:
-    for epsilon in (0.3, 2.0, 300.0):
-        mine, vectors = Duchi(epsilon), INPUTS[:, None]
-        law = mine.log_prob(np.array([1, -1]) * mine.magnitude, vectors)
-        other = OneCoordinate(epsilon, 1).log_prob([[0, 1], [0, 0]], vectors[:, None])
-        np.testing.assert_allclose(law, other, rtol=1e-12)
-        assert mine.magnitude == pytest.approx(OneCoordinate(epsilon, 1).magnitude)
-
-
 @given(st.floats(1e-3, 40), st.lists(st.floats(-1, 1), min_size=2, max_size=2))
 def test_the_worst_ratio_is_epsilon_and_no_pair_beats_it(epsilon: float, pair: list[float]) -> None:
-    for mechanism in (Duchi(epsilon), Piecewise(epsilon)):
-        shown = exact_lower_bound(mechanism, SCOPE).epsilon
-        assert shown == pytest.approx(epsilon, rel=1e-11)
-        drawn = mechanism.randomize(pair, np.random.default_rng(1), (20, 2))
-        ratio = mechanism.log_prob(drawn, pair[0]) - mechanism.log_prob(drawn, pair[1])
-        assert np.abs(ratio).max() <= shown + 1e-12 * max(1.0, shown)
+    mechanism = Piecewise(epsilon)
+    shown = exact_lower_bound(mechanism, SCOPE).epsilon
+    assert shown == pytest.approx(epsilon, rel=1e-11)
+    drawn = mechanism.randomize(pair, np.random.default_rng(1), (20, 2))
+    ratio = mechanism.log_prob(drawn, pair[0]) - mechanism.log_prob(drawn, pair[1])
+    assert np.abs(ratio).max() <= shown + 1e-12 * max(1.0, shown)
 
 
 @given(st.floats(1e-9, 40))
 def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
-    """The ratio of two cells' probabilities, to 100 digits; of a corner's rates for Duchi."""
+    """The ratio of two cells' probabilities, to 100 digits."""
     with localcontext() as context:
         context.prec = 100
         limit = Decimal(epsilon).exp()
         mechanism, cells = Piecewise(epsilon), Decimal(piecewise._CELLS)
         noise = Decimal(mechanism.noise)
         assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
-        flip = Decimal(Duchi(epsilon).flip)
-        assert (1 - flip) / flip <= limit
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
@@ -145,5 +111,4 @@ def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_n
 
 
 def test_what_cannot_be_reported_has_no_probability() -> None:
-    assert np.isneginf(Duchi(1.0).log_prob([0.0, 1.0], 0.5)).all()
     assert np.isneginf(Piecewise(1.0).log_prob([-9.0, 9.0], 0.5)).all()

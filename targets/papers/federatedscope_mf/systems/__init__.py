@@ -1,1 +1,0 @@
-"""Its two systems with noise."""

@@ -1,1 +1,0 @@
-"""What both systems do."""

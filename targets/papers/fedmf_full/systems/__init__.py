@@ -1,1 +1,0 @@
-"""The systems of the repository."""

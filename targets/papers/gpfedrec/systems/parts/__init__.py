@@ -1,1 +1,0 @@
-"""What a device trains, and what it sends."""

@@ -1,1 +1,0 @@
-"""The system of the repository."""

@@ -1,1 +1,0 @@
-"""What its devices do."""
