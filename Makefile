@@ -33,6 +33,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.rooms
 
 # The suite as other processors run it, then with today's newest releases of all that it needs.
 test-kernels: $(VENV)/.ready

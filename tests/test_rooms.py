@@ -30,7 +30,7 @@ def test_a_file_belongs_to_its_innermost_room() -> None:
     rooms = {"auditor", "auditor/games"}
     assert room_of(Path("auditor/games/local.py"), rooms) == ("auditor/games", "source")
     assert room_of(Path("tests/auditor/run/test_x.py"), rooms) == ("auditor", "tests")
-    with pytest.raises(LookupError, match="targets/settings.py"):
+    with pytest.raises(LookupError, match="settings"):
         room_of(Path("targets/settings.py"), rooms)
 
 
