@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.auditor.tracing.lines import Line, converter, pick, to_item
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply, converter, pick, to_item
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 
 class TracedArray(np.ndarray):

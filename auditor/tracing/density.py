@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from fedrec_auditor.auditor.tracing.lines import Line
 from fedrec_auditor.auditor.tracing.mixture import Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Floor, Line, Log, Plain
 
 # The scale of noise, at least, relative to where it is: what is closer counts as rounding.
 _RESOLVED = 1e-8
@@ -34,11 +36,11 @@ def pieces_of(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
     """
     scale, shift = float(line.coefficient), float(line.constant)
     points: dict[float, float] = {}
-    if isinstance(line.variable, Floor):
-        bare, inner = _floored(line.variable.line, cell)
+    if line.inner is not None and line.function is math.floor:
+        bare, inner = _floored(line.inner, cell)
         points = {scale * value + shift: mass for value, mass in inner.items()}
     else:
-        bare = list(_bare(line.variable, cell))
+        bare = list(_bare(line, cell))
     pieces = [_moved(piece, scale, shift) for piece in bare]
     for piece in pieces:
         ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
@@ -48,14 +50,15 @@ def pieces_of(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
     return pieces, points
 
 
-def _bare(variable: Plain | Log, cell: Any) -> Iterator[Piece]:
-    source = variable.source
+def _bare(line: Line, cell: Any) -> Iterator[Piece]:
+    source = line.source
+    variable = replace(line, coefficient=Fraction(1), constant=Fraction(0))
     for low, high in cell:
         for start, end, rate in _BRANCHES[source.family]:
             a, b = max(low, start), min(high, end)
             if not a < b or not (weight := float(source.between(a, b))) > 0.0:
                 continue
-            if isinstance(variable, Log):
+            if line.inner is not None:
                 ends = sorted((variable.at(float(a)), variable.at(float(b))))
                 yield Piece(weight, ends[0], ends[1], rate=1.0)
             elif source.lattice:

@@ -19,21 +19,10 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
+from fedrec_auditor.auditor.tracing.lines import SEED, Line, Piece, exact
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
-from fedrec_auditor.auditor.tracing.symbols import (
-    SEED,
-    Floor,
-    Line,
-    Piece,
-    Plain,
-    Symbol,
-    apply,
-    exact,
-    settled,
-    to_float,
-    to_int,
-)
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settled
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
@@ -236,11 +225,11 @@ class TracedGenerator(np.random.Generator):
         if a is None or self.path.values is not None:
             return
         line = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
-        if isinstance(line, Line) and isinstance(line.variable, Floor):
-            line = line.variable.line
+        if isinstance(line, Line) and line.function is math.floor:
+            line = line.inner
         if not isinstance(line, Line):
             raise NotTraced("a generator is seeded by what is no fresh draw")
-        source = line.variable.source
+        source = line.source
         many = source.count or (source.family == "uniform") * line.coefficient
         if many < _SEEDS or source.whole != self.path.limits.get(source, source.whole):
             raise NotTraced("a generator is seeded by what is no fresh draw")
@@ -265,8 +254,7 @@ class TracedGenerator(np.random.Generator):
         value = self.path.add(source)
         if value is not None:
             return np.int64(value) if source.lattice else value
-        line = Line(Fraction(1), Fraction(0), Plain(source))
-        return Symbol(self.path, [({source: source.whole}, line)])
+        return Symbol(self.path, [({source: source.whole}, Line(source))])
 
     def _uniformly(self, name: str, values: tuple[Any, ...], size: Any, dtype: Any) -> Any:
         masses = _equal_masses(len(values))
@@ -388,7 +376,7 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         whole = range(first, beyond, step)
         many = len(whole)
         if many > _MOST_VALUES:
-            return whole[0] + step * apply(to_int, rng.integers(many))
+            return whole[0] + step * apply(int, rng.integers(many))
         return rng._uniformly(f"randrange of {many}", tuple(whole), None, object)
 
     def choice(seq: Any) -> Any:
@@ -434,11 +422,11 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
 
 
 def _float(value: Any = 0.0, /) -> Any:
-    return apply(to_float, value)
+    return apply(float, value)
 
 
 def _int(value: Any = 0, /, *base: Any, **named: Any) -> Any:
-    return apply(to_int, value) if isinstance(value, Symbol) else int(value, *base, **named)
+    return apply(int, value) if isinstance(value, Symbol) else int(value, *base, **named)
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:

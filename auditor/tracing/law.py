@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf, read
 from fedrec_auditor.auditor.tracing.density import pieces_of
+from fedrec_auditor.auditor.tracing.lines import Cells, Line
 from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, joined
+from fedrec_auditor.auditor.tracing.symbols import Symbol, joined
 
 HOLE = "a number with a density"
 """Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
@@ -384,7 +385,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     if not lines:
         yield tuple(map(leaf, values)), AnswerLaw(mass, cells)
         return
-    main, source = lines[0], lines[0].variable.source
+    main, source = lines[0], lines[0].source
     if any(line.variable != main.variable for line in lines):
         raise NotTraced("numbers with several noises depend on the same coins")
     key: list[Hashable] = []
@@ -399,7 +400,7 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     pieces, points = pieces_of(main, cells[source])
     total = sum(piece.weight for piece in pieces) + sum(points.values())
     share = float(mass) / total
-    cut = isinstance(main.variable, Floor) and source.family == "normal"
+    cut = main.function is math.floor and source.family == "normal"
     if pieces:
         smooth = mass * sum(piece.weight for piece in pieces) / total
         yield (

@@ -39,10 +39,10 @@ from fedrec_auditor.auditor.tracing.law import (
     log,
     product,
 )
+from fedrec_auditor.auditor.tracing.lines import Cells
 from fedrec_auditor.auditor.tracing.mixture import Mixture, divergence, event_of_ratio, log_ratio
 from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, NotTraced
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 
 CLOSE = 1e-6
