@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,10 +22,9 @@ SAME = 1e-12
 _GAP = 1e-10
 # The mass, at least, of an event that shows how a ratio grows without bound.
 _SEEN = 1e-6
-_ROUNDS = 200
+_ROUNDS, _HALVINGS = 200, 48
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
-_MOST_RESIDUES = 256
 # Distance of points of a lattice, in lengths in which its masses fall by e.
 _FAR_OUT = 40.0
 _ULPS = 2.0**-50
@@ -206,18 +204,11 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """A value in [lower, upper], and the event [low, high] that attains ``lower``.
-
-    low == high is a point, or a place at which a density is meant (infinite: its tail). ``p`` and
-    ``q`` are the masses of all that a divergence counts.
-    """
+    """A value between ``lower`` and ``upper``; of a ratio, the place where it is ``lower``."""
 
     lower: float
     upper: float
-    low: float
-    high: float
-    p: float = 0.0
-    q: float = 0.0
+    place: float = 0.0
 
 
 class NumberEvent(NamedTuple):
@@ -229,6 +220,15 @@ class NumberEvent(NamedTuple):
     q: float
 
 
+class Excess(NamedTuple):
+    """A divergence between ``lower`` and ``upper``, and the masses of what it counts."""
+
+    lower: float
+    upper: float
+    p: float
+    q: float
+
+
 def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     """The supremum over events of ln P(event) / Q(event); infinite where Q has no mass.
 
@@ -236,10 +236,8 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
     convex; else by branch and bound to a gap of 1e-10 relative, or what 2^19 numbers tell. -inf
     if ``p`` is empty.
     """
-    parts = [pair.supremum() for pair in _pairs(p, q)]
-    best = max(
-        parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf, 0.0, 0.0)
-    )
+    parts = [stretches.supremum() for stretches in _supports(p, q)]
+    best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
     return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
 
 
@@ -248,46 +246,43 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
 
     Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
     """
-    suprema = [(pair, pair.supremum()) for pair in _pairs(p, q, apart)]
-    pair, found = max(suprema, key=lambda each: each[1].lower)
-    if not pair.discrete:
-        return pair.event(found)
-    places = np.array(p.listed() if math.isinf(found.lower) else [found.low])
+    suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
+    stretches, supremum = max(suprema, key=lambda each: each[1].lower)
+    if not stretches.discrete:
+        return stretches.event(supremum)
+    known = math.isfinite(supremum.lower) and math.isfinite(supremum.place)
+    places = np.array([supremum.place] if known else p.listed())
     masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
     k = int(np.where(_clearest(masses), masses[0], -1.0).argmax())
     return NumberEvent(*[float(places[k])] * 2, *masses[:, k].tolist())
 
 
-def divergence(p: Mixture, q: Mixture, epsilon: float) -> Enclosure:
+def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
     """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
 
     What is counted has its rounding inside the enclosure; a ratio of e^epsilon to all digits counts
-    nothing. The event is the one interval, or point, that adds most.
+    nothing.
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
-    parts = [pair.excess(epsilon) for pair in _pairs(p, q)]
-    _, event = max(parts, key=lambda part: part[0], default=(0.0, Enclosure(0.0, 0.0, 0.0, 0.0)))
-    sums = {
-        name: math.fsum(getattr(part, name) for _, part in parts)
-        for name in ("lower", "upper", "p", "q")
-    }
-    return replace(event, **sums)
+    parts = [stretches.excess(epsilon) for stretches in _supports(p, q)]
+    return Excess(*map(math.fsum, zip(*parts, strict=True))) if parts else Excess(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """Two measures on stretches of a line, in each of which both are sums of S shapes.
+class _Stretches:
+    """Both measures on the stretches of a line, in each of which they are sums of the same shapes.
 
-    ``low``, ``high`` (J,); ``p`` and ``q`` (S, J) are the logarithms of the terms at ``anchor``
-    (S, J), where they have ``slope``; -inf where there is no term. With ``discrete`` the line is
-    the integers, a stretch holds both its ends. ``place`` tells where on the line of answers.
+    A shape is the exponential of a line or parabola. ``low`` and ``high`` (stretches,) are ends;
+    ``logs`` (2, shapes, stretches) are the logarithms of the terms of P and of Q at ``anchor``
+    (shapes, stretches), -inf where there is no term; ``slope`` is theirs at the anchor, and
+    ``curve`` (shapes, 1) what it falls by. With ``discrete`` the line is the integers, and a
+    stretch holds both its ends. ``place`` tells where on the line of answers.
     """
 
     low: Floats
     high: Floats
-    p: Floats
-    q: Floats
+    logs: Floats
     anchor: Floats
     slope: Floats
     curve: Floats
@@ -301,7 +296,7 @@ class _Pair:
         discrete: bool = False,
         place: Callable[[float], float] = float,
         apart: Iterable[float] = (),
-    ) -> _Pair:
+    ) -> _Stretches:
         """The partition at all ends and means, and at what is ``apart``."""
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
@@ -325,112 +320,120 @@ class _Pair:
                 first, last = np.searchsorted(edges, [term.low, term.high + gap])
                 row = side[shapes[term.shape], first:last]
                 row[:] = np.logaddexp(row, term.at(anchor[shapes[term.shape], first:last]))
-        return cls(low, high, logs[0], logs[1], anchor, slope, curve, discrete, place)
+        return cls(low, high, logs, anchor, slope, curve, discrete, place)
 
     @cached_property
-    def swapped(self) -> _Pair:
+    def swapped(self) -> _Stretches:
         """The other way round."""
-        return replace(self, p=self.q, q=self.p)
+        return replace(self, logs=self.logs[::-1])
+
+    @cached_property
+    def possible(self) -> Indices:
+        """The stretches where P has any mass."""
+        return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
 
     @cached_property
     def limits(self) -> tuple[Floats, Indices]:
-        """For each stretch (J,): ln p/q at its infinite end, and the shape that leads q there."""
+        """For each stretch: ln p/q at its infinite end, and the shape that leads q there."""
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
             outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
-            order = np.lexsort((-outward, self.curve[:, 0]))
-            leads = [order[logs[order, j] > -np.inf] for logs in (self.p, self.q)]
-            if not all(map(len, leads)):
-                continue
-            one, other = (int(lead[0]) for lead in leads)
-            ahead = int(np.flatnonzero(order == other)[0] - np.flatnonzero(order == one)[0])
-            limit[j] = math.copysign(math.inf, ahead) if ahead else self.p[one, j] - self.q[one, j]
-            leader[j] = other
+            rank = np.argsort(np.lexsort((-outward, self.curve[:, 0])))
+            ranks = np.where(self.logs[:, :, j] > -np.inf, rank, len(rank))
+            if ranks.min(axis=1).max() < len(rank):  # both are there
+                (lead_p, leader[j]), (rank_p, rank_q) = ranks.argmin(axis=1), ranks.min(axis=1)
+                ahead = float(rank_q - rank_p)
+                limit[j] = self.logs[0, lead_p, j] - self.logs[1, leader[j], j]
+                limit[j] = math.copysign(math.inf, ahead) if ahead else limit[j]
         return limit, leader
 
     @cached_property
     def same_factor(self) -> Floats:
-        """For each stretch (J,) a bound on ln p/q: the largest ratio of terms of one shape."""
-        has_p, has_q = self.p > -np.inf, self.q > -np.inf
+        """For each stretch a bound on ln p/q: the largest ratio of terms of one shape."""
+        p, q = self.logs
         with np.errstate(invalid="ignore"):
-            ratios = np.where(has_p, np.where(has_q, self.p - self.q, np.inf), -np.inf)
-        return np.asarray(ratios.max(axis=0))
+            return np.asarray(np.where(p > -np.inf, p - q, -np.inf).max(axis=0))
 
     @cached_property
-    def monotone(self) -> NDArray[np.bool_]:
-        """Stretches (J,) with two shapes at most, of equal curve: p/q is monotone (Moebius)."""
-        here = (self.p > -np.inf) | (self.q > -np.inf)
-        curve = np.broadcast_to(self.curve, here.shape)
-        spread = np.ptp(np.where(here, curve, curve[here.argmax(axis=0), 0]), axis=0)
-        return np.asarray((here.sum(axis=0) <= 2) & (spread == 0.0))
+    def largest_at_ends(self) -> NDArray[np.bool_]:
+        """Stretches where ln p/q is monotone or convex.
 
-    def above(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Floats]:
-        """ln p/q at both ends of cells [low, high] in stretches j, and a bound on it between.
-
-        Three arrays (cells,). The least of three bounds. With K no less than the negative second
-        derivative: the larger end + K width^2 / 8. The largest of every p-term over the leading
-        q-term. The largest ratio of two terms of one shape.
+        With two shapes at most, of one curve, it is monotone (Moebius); over one term of q that is
+        curved as much as all of p, it is convex.
         """
-        p, q, curve = self.p[:, j], self.q[:, j], self.curve
-        has_p, has_q = p > -np.inf, q > -np.inf
-        starts, stops = low > -np.inf, high < np.inf
-        ends = [np.where(starts, low, high), np.where(stops, high, low)]
+        has_p, has_q = self.logs > -np.inf
+        here = has_p | has_q
+        top, of_p, of_q = (
+            np.where(has, self.curve, -np.inf).max(0) for has in (here, has_p, has_q)
+        )
+        alike = (top == np.where(here, self.curve, np.inf).min(0)) & (here.sum(axis=0) <= 2)
+        return np.asarray(alike | ((has_q.sum(axis=0) == 1) & (of_p <= of_q)))
+
+    def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Floats]:
+        """ln p/q at both ends of cells [low, high] of stretches j, and a bound on it between.
+
+        Three arrays (cells,). Relative to the leading term of q every term is the exponential of a
+        parabola: the bound is the sum of the largest ones of p over the sum of the least ones of q;
+        or, if that is less, the largest ratio of two terms of one shape.
+        """
+        (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
+        finite = np.isfinite(high - low)
+        ends = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
         away = [end - self.anchor[:, j] for end in ends]
-        slopes = [self.slope[:, j] - curve * t for t in away]
-        shape = [t * (self.slope[:, j] - curve * t / 2.0) for t in away]
+        heights = [t * (slope - curve * t / 2.0) for t in away]
         limit, leader = self.limits
         left, right = (
-            np.where(inner, _sum(p + log) - _sum(q + log), limit[j])
-            for inner, log in zip((starts, stops), shape, strict=True)
+            np.where(np.isfinite(end), _sum(p + height) - _sum(q + height), limit[j])
+            for end, height in zip((low, high), heights, strict=True)
         )
-        finite = starts & stops
-        lead = np.where(finite, np.argmax(q + (shape[0] + shape[1]) / 2.0, axis=0), leader[j])[None]
-        falls = [s - np.take_along_axis(s, lead, 0) for s in slopes]
-        more = [log - np.take_along_axis(log, lead, 0) for log in shape]
-        bend = curve - np.take_along_axis(np.broadcast_to(curve, p.shape), lead, 0)
-        with np.errstate(all="ignore"):
-            grows = np.where(bend != 0.0, -bend, falls[0] * np.where(stops, -1.0, 1.0))
-            tail = np.where(grows == 0.0, more[0], np.copysign(np.inf, grows))
-            top = ((falls[0] > 0.0) | ~starts) & ((falls[1] < 0.0) | ~stops) & (bend > 0.0)
-            peak = np.where(top, more[0] + falls[0] ** 2 / (2.0 * bend), -np.inf)
-            most = np.maximum(np.maximum(*more), np.maximum(peak, np.where(finite, -np.inf, tail)))
-            led = np.take_along_axis(q, lead, 0)
-            by_lead = _sum(np.where(has_p, p + most, -np.inf)) - led[0]
-            share = np.where(has_q & (np.arange(len(p))[:, None] != lead), q + most - led, -np.inf)
-            steps = np.maximum(*np.abs(falls)) ** 2
-            by_share = np.where(share > -np.inf, np.exp(np.minimum(share, 0.0)) * steps, 0.0)
-            spread = np.maximum(*(np.ptp(_within(s, has_q), axis=0) for s in slopes))
-            variance = np.minimum(spread**2 / 4.0, by_share.sum(axis=0))
-            curves = np.where(has_p, curve, 0.0).max(axis=0) - np.where(has_q, curve, np.inf).min(0)
-            bound = np.maximum(curves + variance, 0.0)
-            width = high - low
-            straight = self.monotone[j] | (self.discrete & (width <= 1.0))
-            straight |= (curves <= 0.0) & (has_q.sum(axis=0) == 1)
-            rise = np.where(straight, 0.0, bound * width**2 / 8.0)
-            rise = np.where(straight | finite, rise, np.inf)
-        larger = np.maximum(left, right)
-        least = np.minimum(np.minimum(larger + rise, by_lead), self.same_factor[j])
-        return left, right, np.maximum(least, larger)
+        middle = q + (heights[0] + heights[1]) / 2.0
+        lead = np.where(finite, middle.argmax(axis=0), leader[j])[None]
 
-    def log_mass(self, logs: Floats, low: Floats, high: Floats, j: Indices) -> Floats:
-        """ln of the mass (cells,) of the measure whose terms are ``logs``, ``p`` or ``q``."""
-        anchor, curve = self.anchor[:, j], self.curve
+        def relative(values: Floats) -> Floats:
+            values = np.broadcast_to(values, p.shape)
+            return values - np.take_along_axis(values, lead, 0)
+
+        bend, rises = relative(curve), [relative(slope - curve * t) for t in away]
+        first, last = map(relative, heights)
+        with np.errstate(all="ignore"):
+            outward = np.where(high == np.inf, rises[0], -rises[0])
+            towards = np.where(bend != 0.0, -bend, outward)
+            tail = np.where(towards == 0.0, first, np.copysign(np.inf, towards))
+            last = np.where(finite, last, tail)
+            turns = np.where(finite, rises[0] * rises[1] < 0.0, outward * bend > 0.0)
+            turn = np.where(turns, first + rises[0] ** 2 / (2.0 * bend), first)
+            most = np.maximum(np.maximum(first, last), turn)
+            least = np.minimum(np.minimum(first, last), turn)
+            above = _sum(np.where(p > -np.inf, p + most, -np.inf))
+            above -= _sum(np.where(q > -np.inf, q + least, -np.inf))
+        larger = np.maximum(left, right)
+        exact = self.largest_at_ends[j] | (self.discrete & (high - low <= 1.0))
+        return (
+            left,
+            right,
+            np.where(exact, larger, np.maximum(larger, np.minimum(above, self.same_factor[j]))),
+        )
+
+    def log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
+        """ln of the masses of P and of Q on cells, (2, cells)."""
+        anchor, slope = self.anchor[:, j], self.slope[:, j]
         falling = anchor <= low
         top = np.where(falling, low, high)
         top = np.where(np.isfinite(top), top, np.where(falling, high, low))
         away = top - anchor
-        fall = np.abs(self.slope[:, j] - curve * away)
-        inside = away * (self.slope[:, j] - curve * away / 2.0)
+        fall = np.abs(slope - self.curve * away)
         widths = np.broadcast_to(high - low, away.shape)
-        whole = _log_integral(fall, curve, widths, 1.0 if self.discrete else 0.0)
+        whole = _log_integral(fall, self.curve, widths, 1.0 if self.discrete else 0.0)
         with np.errstate(invalid="ignore"):
-            return _sum(np.where(logs[:, j] > -np.inf, logs[:, j] + inside + whole, -np.inf))
+            inside = away * (slope - self.curve * away / 2.0) + whole
+            logs = self.logs[:, :, j]
+            return np.stack(
+                [_sum(np.where(side > -np.inf, side + inside, -np.inf)) for side in logs]
+            )
 
     def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
         """Each cell in two: halves, or of an infinite one a part that grows by a factor of 3."""
-        here = (self.p > -np.inf) | (self.q > -np.inf)
-        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)[j]
-        reach = 1.0 / np.maximum(steep, 1e-300)
+        reach = self.reach[j]
         with np.errstate(invalid="ignore"):
             up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
             down = high - np.maximum(reach, 2.0 * (self.high[j] - high))
@@ -442,106 +445,95 @@ class _Pair:
         after = middle + 1.0 if self.discrete else middle
         return np.append(low, after), np.append(middle, high), np.append(j, j)
 
+    @cached_property
+    def reach(self) -> Floats:
+        """For each stretch the length in which its steepest shape falls by about e."""
+        here = (self.logs > -np.inf).any(axis=0)
+        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
+        return np.asarray(1.0 / np.maximum(steep, 1e-200))
+
     def supremum(self) -> Enclosure:
-        """Of ln p/q, by branch and bound."""
-        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+        """The supremum of ln p/q, by branch and bound."""
+        j = self.possible
         if not len(j):
-            return Enclosure(-math.inf, -math.inf, 0.0, 0.0)
-        unbounded = ~(self.q[:, j] > -np.inf).any(axis=0) | (self.limits[0][j] == np.inf)
-        if unbounded.any():
-            j = j[unbounded]
-            j = j[np.argmax(self.log_mass(self.p, self.low[j], self.high[j], j))]
-            return Enclosure(math.inf, math.inf, self.place(self.low[j]), self.place(self.high[j]))
+            return Enclosure(-math.inf, -math.inf)
+        nowhere = ~(self.logs[1][:, j] > -np.inf).any(axis=0)
+        if (nowhere | (self.limits[0][j] == np.inf)).any():
+            return Enclosure(math.inf, math.inf, math.inf)
         best, at, upper, low, high = -math.inf, 0.0, -math.inf, self.low[j], self.high[j]
         for _ in range(_ROUNDS):
-            left, right, above = self.above(low, high, j)
+            left, right, above = self.bounds(low, high, j)
             logs, ends = np.append(left, right), np.append(low, high)
             if logs.max() > best:
                 best = float(logs.max())
                 at = min(ends[logs == best].tolist(), key=abs)
             doubt = above > best + _GAP * max(1.0, abs(best))
-            if doubt.sum() * len(self.p) > _MOST_ENTRIES:
+            if doubt.sum() * len(self.curve) > _MOST_ENTRIES:
                 break
             upper = float(above[~doubt].max(initial=upper))
             if not doubt.any():
                 above = above[:0]
                 break
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        upper = max(best, float(above.max(initial=upper)))
-        return Enclosure(best, upper, self.place(at), self.place(at))
+        return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
 
-    def event(self, found: Enclosure) -> NumberEvent:
-        """A stretch, or a part of one, whose ratio is all but ``found.lower``, with its masses."""
+    def event(self, supremum: Enclosure) -> NumberEvent:
+        """A part of a stretch whose ratio is all but the supremum, with its masses."""
+        at, low, high = supremum.place, self.low[self.possible], self.high[self.possible]
+        reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
+        if math.isfinite(at):  # parts around it, smaller and smaller
+            size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
+            lows, highs = np.maximum(low, at - size), np.minimum(high, at + size)
+        else:  # tails, farther and farther out
+            far = reach * (1.0 / shares - 1.0)
+            lows, highs = (
+                np.where(high < np.inf, low, low + far),
+                np.where(low > -np.inf, high, high - far),
+            )
+        low, high = np.concatenate([[low], lows]).ravel(), np.concatenate([[high], highs]).ravel()
+        j = np.tile(self.possible, _HALVINGS + 1)
+        low, high, j = low[low < high], high[low < high], j[low < high]
+        masses = np.exp(self.log_masses(low, high, j))
+        best = _clearest(masses)
+        if math.isfinite(supremum.lower):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                missing = supremum.lower - np.log(masses[0] / masses[1])
+            missing = np.where(masses.min(axis=0) > 0.0, missing, np.inf)
+            best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
+        k = int(np.where(best, masses[0], -1.0).argmax())
+        return NumberEvent(float(low[k]), float(high[k]), *masses[:, k].tolist())
 
-        def masses(low: Floats, high: Floats, j: Indices) -> Floats:
-            return np.exp([self.log_mass(logs, low, high, j) for logs in (self.p, self.q)])
-
-        def close(low: Floats, high: Floats, j: Indices, gap: float) -> NDArray[np.bool_]:
-            least = -self.swapped.above(low, high, j)[2]
-            return np.asarray(least >= found.lower - gap * max(1.0, abs(found.lower)))
-
-        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
+    def excess(self, epsilon: float) -> Excess:
+        """The integral of max(0, p - e^epsilon q), by cells that are on one side of e^epsilon."""
+        j = self.possible
         low, high = self.low[j], self.high[j]
-        if math.isfinite(found.lower):
-            best = close(low, high, j, _GAP)
-        else:  # where the second is nowhere, or that of the largest ratio that is not too far out
-            best = _clearest(masses(low, high, j))
-        for _ in range(_ROUNDS):
-            if best.any():
-                break
-            # The part of each stretch that is next to where the ratio is largest.
-            left, right, _ = self.above(low, high, j)
-            low, high, j = self.split(low, high, j)
-            best = close(low, high, j, 1e-7)
-            ends = self.above(low, high, j)
-            near = np.maximum(ends[0], ends[1]) >= np.maximum(left, right).max() - _GAP
-            low, high, j, best = low[near], high[near], j[near], best[near]
-        both = masses(low, high, j)
-        k = int(np.where(best, both[0], -1.0).argmax())
-        return NumberEvent(float(low[k]), float(high[k]), *both[:, k].tolist())
-
-    def excess(self, epsilon: float) -> tuple[float, Enclosure]:
-        """The integral of max(0, p - e^epsilon q), and what its event adds."""
-        j = np.flatnonzero((self.p > -np.inf).any(axis=0))
-        low, high, lower, upper = self.low[j], self.high[j], 0.0, 0.0
-        runs: list[Floats] = []
+        sums = np.zeros(4)
         for turn in range(_ROUNDS):
             if not len(j):
                 break
-            most = self.above(low, high, j)[2]
-            least = -self.swapped.above(low, high, j)[2]
-            log_p, log_q = (self.log_mass(logs, low, high, j) for logs in (self.p, self.q))
+            most = self.bounds(low, high, j)[2]
+            least = -self.swapped.bounds(low, high, j)[2]
+            log_p, log_q = self.log_masses(low, high, j)
             alone = log_q == -np.inf
             with np.errstate(invalid="ignore", over="ignore"):
-                mass = np.exp(log_p)
+                mass, mass_q = np.exp(log_p), np.where(alone, 0.0, np.exp(log_q))
                 known = np.where(alone, mass, -mass * np.expm1(epsilon + log_q - log_p))
-                sure = alone | (most <= epsilon) | (least >= epsilon)
                 known = np.where(alone | (most > epsilon), np.maximum(known, 0.0), 0.0)
                 most_of = np.where(alone, mass, -mass * np.expm1(np.minimum(epsilon - most, 0.0)))
                 missed = mass * np.expm1(np.maximum(epsilon - least, 0.0))
-                gap = np.where(sure, 0.0, np.maximum(np.minimum(most_of - known, missed), 0.0))
+                gap = np.maximum(np.minimum(most_of - known, missed), 0.0)
+                gap = np.where(alone | (most <= epsilon) | (least >= epsilon), 0.0, gap)
                 part = np.where(alone, 0.0, np.exp(np.minimum(epsilon + log_q - log_p, 0.0)))
                 errors = 16.0 + np.abs(log_p) + np.where(part > 0.0, part * (16.0 - log_q), 0.0)
                 error = np.where(known + gap > 0.0, _ULPS * mass * errors, 0.0)
-            doubt = gap > 1e-14 * (lower + known.sum()) + 1e-40
-            if doubt.sum() * len(self.p) > _MOST_ENTRIES or turn == _ROUNDS - 1:
+            doubt = gap > 1e-14 * (sums[0] + known.sum()) + 1e-40
+            if doubt.sum() * len(self.curve) > _MOST_ENTRIES or turn == _ROUNDS - 1:
                 doubt[:] = False
-            lower += float(np.maximum(known - error, 0.0)[~doubt].sum())
-            upper += float((known + gap + error)[~doubt].sum())
-            mass_q = np.where(alone, 0.0, np.exp(log_q))
-            runs.append(np.stack([low, high, known, mass, mass_q])[:, ~doubt & (known > 0.0)])
+            counted = (known > 0.0) * np.stack([mass, mass_q])
+            parts = np.stack([np.maximum(known - error, 0.0), known + gap + error, *counted])
+            sums += parts[:, ~doubt].sum(axis=1)
             low, high, j = self.split(low[doubt], high[doubt], j[doubt])
-        cells = np.concatenate(runs, axis=1) if runs else np.zeros((5, 0))
-        if not cells.size:
-            return 0.0, Enclosure(lower, upper, 0.0, 0.0)
-        low, high, known, *masses = cells[:, np.argsort(cells[0])]
-        apart = low[1:] > high[:-1] + (1.0 if self.discrete else 0.0)
-        run = np.append(0, np.cumsum(apart))
-        sums = np.bincount(run, known)
-        heaviest = run == sums.argmax()
-        ends = self.place(low[heaviest].min()), self.place(high[heaviest].max())
-        both = (math.fsum(mass.tolist()) for mass in masses)
-        return float(sums.max()), Enclosure(lower, upper, *ends, *both)
+        return Excess(*sums.tolist())
 
 
 def _clearest(masses: Floats) -> NDArray[np.bool_]:
@@ -555,11 +547,6 @@ def _clearest(masses: Floats) -> NDArray[np.bool_]:
 def _sum(logs: Floats) -> Floats:
     """ln of the sum of exponentials over the first axis."""
     return np.asarray(np.logaddexp.reduce(logs, axis=0))
-
-
-def _within(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
-    """``values`` with those that are not chosen replaced by the first chosen of the column."""
-    return np.where(chosen, values, np.take_along_axis(values, chosen.argmax(axis=0)[None], 0))
 
 
 def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
@@ -589,17 +576,16 @@ def _spelt_out(mixture: Mixture) -> Mixture:
 def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
     """Whether a piece that is no wider than rounding goes on where one as dense ends."""
     width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
-    dense = False
-    for other in pieces:
-        if other is sliver or other.step:
-            continue
-        if other.low < sliver.high and sliver.low < other.high:
-            return False
-        gap = max(other.low - sliver.high, sliver.low - other.high)
-        if gap <= near + width:
-            end = np.array(other.low if other.low >= sliver.high else other.high)
-            density = float(np.exp(Mixture((other,)).log_density(end)))
-            dense |= sliver.weight <= (1.0 + 1e-6) * density * width
+    neighbours = [piece for piece in pieces if piece is not sliver and not piece.step]
+    if any(piece.low < sliver.high and sliver.low < piece.high for piece in neighbours):
+        return False
+    beside = [
+        (piece, piece.low if piece.low >= sliver.high else piece.high)
+        for piece in neighbours
+        if max(piece.low - sliver.high, sliver.low - piece.high) <= near + width
+    ]
+    densities = [np.exp(Mixture((piece,)).log_density(np.array(end))) for piece, end in beside]
+    dense = any(sliver.weight <= (1.0 + 1e-6) * density * width for density in densities)
     return dense and sliver.weight <= SAME
 
 
@@ -620,38 +606,19 @@ def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, 
         terms = []
         for piece in mixture.pieces:
             low, high = (place.get(end, end) for end in (piece.low, piece.high))
-            if low == high and not piece.step:
-                if _goes_on(piece, mixture.pieces):
-                    continue
+            if low < high or piece.step:
+                rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
+                mean = place.get(piece.mean, piece.mean)
+                terms.append(_Term.of(Piece(piece.weight, low, high, rate, mean, sd, step)))
+            elif not _goes_on(piece, mixture.pieces):
                 raise InputError(
                     f"Expected pieces wider than {SAME} of the spread of all, got {piece}. "
                     "Give it as a point."
                 )
-            rate, sd, step = (size[value] for value in (piece.rate, piece.sd, piece.step))
-            mean = place.get(piece.mean, piece.mean)
-            terms.append(_Term.of(Piece(piece.weight, low, high, rate, mean, sd, step)))
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
             points[place[value]] = points.get(place[value], 0.0) + mass
         yield terms, points
-
-
-def _common_step(step: float, steps: Iterable[float]) -> tuple[float, int]:
-    """The least common multiple of the step and those commensurable with it, and in steps."""
-    multiple = Fraction(1)
-    for other in steps:
-        ratio = Fraction(other / step).limit_denominator(10**4)
-        if ratio and abs(float(ratio) * step - other) <= SAME * other:
-            multiple = Fraction(
-                math.lcm(multiple.numerator, ratio.numerator),
-                math.gcd(multiple.denominator, ratio.denominator),
-            )
-    if multiple > _MOST_RESIDUES:
-        raise InputError(
-            f"Expected steps of lattices with a common multiple of at most {_MOST_RESIDUES} steps, "
-            f"got {sorted(steps)}. Trace them apart."
-        )
-    return step * float(multiple), int(multiple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -662,76 +629,61 @@ class _Lattice:
     step: float
     sides: tuple[list[_Term], list[_Term]] = field(default_factory=lambda: ([], []))
 
-    def index(self, y: float) -> int | None:
-        """n, if y is on it."""
+    def index(self, y: float) -> float:
+        """The number n of y; nan if it is not on the lattice."""
         n = (y - self.origin) / self.step
-        off = abs(n - round(n)) * self.step
-        return round(n) if off <= 1e-9 * self.step + SAME * max(abs(y), abs(self.origin)) else None
+        if math.isinf(n):
+            return n
+        off, slack = abs(n - round(n)) * self.step, SAME * max(abs(y), abs(self.origin))
+        return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def place(self, n: float) -> float:
-        """Where the index is."""
+        """The place of number n."""
         return self.origin + self.step * float(n)
 
 
-def _pairs(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Pair]:
+def _lattices(sides: Sequence[list[_Term]]) -> list[_Lattice]:
+    """The terms that are lattices, on as few as there are."""
+    steps = {term.step for term in [*sides[0], *sides[1]]}
+    if len(steps) > 1:
+        raise InputError(
+            f"Expected lattices of one step, got {sorted(steps)}. Scale noise in the same way for "
+            "every input."
+        )
+    lattices: list[_Lattice] = []
+    for side, term in ((k, term) for k in (0, 1) for term in sides[k]):
+        if term.step < 1e4 * SAME * abs(term.anchor):
+            raise InputError(
+                f"Expected a lattice with a step of at least {1e4 * SAME} of its offset, got step "
+                f"{term.step} at {term.anchor}. Release the index instead."
+            )
+        lattice = next((each for each in lattices if not math.isnan(each.index(term.anchor))), None)
+        if lattice is None:
+            lattice = _Lattice(term.anchor, term.step)
+            lattices.append(lattice)
+        low, high, anchor = map(lattice.index, (term.low, term.high, term.anchor))
+        lattice.sides[side].append(_Term(low, high, anchor, term.value, term.slope * term.step))
+    return lattices
+
+
+def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
     """The two measures, on each kind of support alone: densities, lattices, points."""
-    aligned = list(_aligned(p, q))
-    (one, _), (other, _) = aligned
+    (one, of_p), (other, of_q) = _aligned(p, q)
     smooth = [[term for term in terms if not term.step] for terms in (one, other)]
     if any(smooth):
-        yield _Pair.of((smooth[0], smooth[1]), apart=apart)
-    lattices: list[_Lattice] = []
-    steps = sorted({term.step for term in [*one, *other] if term.step})
-    for side, (terms, _) in enumerate(aligned):
-        for term in terms:
-            if term.step:
-                _place(term, side, lattices, *_common_step(term.step, steps))
-    rest: dict[float, list[float]] = {}
-    for side, (_, points) in enumerate(aligned):
-        for value, mass in points.items():
-            for lattice in lattices:
-                n = lattice.index(value)
-                if n is not None:
-                    lattice.sides[side].append(_Term(n, n, n, math.log(mass)))
-                    break
-            else:
-                rest.setdefault(value, [0.0, 0.0])[side] += mass
+        yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
+    lattices = _lattices([[term for term in terms if term.step] for terms in (one, other)])
+    values = sorted({*of_p, *of_q})
+    # Every other integer, where two of them are never one event.
+    rest = _Lattice(0.0, 1.0)
+    for side, points in enumerate((of_p, of_q)):
+        for k, value in enumerate(values):
+            if value in points:
+                on = (each for each in lattices if not math.isnan(each.index(value)))
+                lattice = next(on, rest)
+                n = 2.0 * k if lattice is rest else lattice.index(value)
+                lattice.sides[side].append(_Term(n, n, n, math.log(points[value])))
     for lattice in lattices:
-        yield _Pair.of(lattice.sides, True, lattice.place)
-    if rest:
-        values = sorted(rest)
-        # Every other integer: two points are never one event.
-        sides = tuple(
-            [
-                _Term(2.0 * k, 2.0 * k, 2.0 * k, math.log(rest[value][side]))
-                for k, value in enumerate(values)
-                if rest[value][side]
-            ]
-            for side in (0, 1)
-        )
-        yield _Pair.of((sides[0], sides[1]), True, lambda n: values[int(n) // 2])
-
-
-def _place(term: _Term, side: int, lattices: list[_Lattice], step: float, residues: int) -> None:
-    """Put the term on lattices of ``step``, one for each of its residues; make those it lacks."""
-    forward = math.isfinite(term.low)
-    sign = 1.0 if forward else -1.0
-    count = (term.high - term.low) / term.step
-    if term.step < 1e4 * SAME * abs(term.anchor):
-        raise InputError(
-            f"Expected a lattice with a step of at least {1e4 * SAME} of its offset, got step "
-            f"{term.step} at {term.anchor}. Release the index instead."
-        )
-    for k in range(residues):
-        start = (term.low if forward else term.high) + sign * k * term.step
-        for lattice in lattices:
-            n = lattice.index(start) if abs(lattice.step - step) <= SAME * step else None
-            if n is not None:
-                break
-        else:
-            lattice, n = _Lattice(start, step), 0
-            lattices.append(lattice)
-        length = (round(count) - k) // residues if math.isfinite(count) else math.inf
-        low, high = sorted((n, n + sign * length))
-        anchor = n + (term.anchor - start) / step
-        lattice.sides[side].append(_Term(low, high, anchor, term.value, term.slope * step))
+        yield _Stretches.of(lattice.sides, True, lattice.place)
+    if any(rest.sides):
+        yield _Stretches.of(rest.sides, True, lambda n: values[int(n) // 2])
