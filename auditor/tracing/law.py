@@ -137,13 +137,24 @@ class Law:
         """The numbers that have a probability for any input, where others have densities."""
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
-        return [
-            float(number)
-            for table in tables
-            for key, entry in table.items()
-            for number in (entry.mixture.listed() if HOLE in key else key)
-            if isinstance(number, (int, float))
-        ]
+        return [number for table in tables for number in numbers_of(table, 0)]
+
+    def listed(self, most: int) -> dict[Hashable, AnswerLaw] | None:
+        """The mass of each answer, leaves in order; None for densities, or more than ``most``."""
+        answers: dict[Hashable, AnswerLaw] = {}
+        for (structure, tag), group in self.groups.items():
+            tables = group.tables.values()
+            most -= math.prod(map(len, tables))
+            if most < 0 or any(HOLE in key for table in tables for key in table):
+                return None
+            places = *self.fixed[structure], *itertools.chain.from_iterable(group.tables)
+            order = np.argsort(places).tolist()
+            for key, entry in product(tables).items():
+                leaves = *tag, *key
+                answer = structure, tuple(leaves[k] for k in order)
+                cells = {**group.cells, **entry.cells}
+                answers[answer] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
+        return answers
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
         """The group of a tag that differs by rounding."""
@@ -200,8 +211,18 @@ def log(mass: Mass) -> float:
     return math.log(mass)
 
 
+def numbers_of(atoms: Table, place: int) -> list[float]:
+    """The numbers that stand in a place of keys that have a probability."""
+    return [
+        float(number)
+        for key, entry in atoms.items()
+        for number in (entry.mixture.listed() if key[place] is HOLE else [key[place]])
+        if isinstance(number, (int, float))
+    ]
+
+
 def product(tables: Iterable[Table]) -> Table:
-    """The table of independent blocks together, of which one at most has densities."""
+    """The table of independent blocks together, none of which has densities."""
     joint: Table = {(): AnswerLaw(Fraction(1), {})}
     for table in tables:
         if len(joint) * len(table) > MOST_ENTRIES:

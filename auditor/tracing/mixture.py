@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import erfcx
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -20,8 +21,8 @@ Indices = NDArray[np.intp]
 SAME = 1e-12
 """Places nearer than this, relative to their size and the spread of all, differ by rounding."""
 _GAP = 1e-10
-# The mass, at least, of an event that shows how a ratio grows without bound.
-_SEEN = 1e-6
+# The log-mass, at least, of an event that shows how a ratio grows without bound.
+_SEEN = math.log(1e-3)
 _ROUNDS, _HALVINGS = 200, 48
 _MOST_ENTRIES = 1 << 19
 _MOST_POINTS = 1 << 12
@@ -159,6 +160,11 @@ class Mixture:
     pieces: tuple[Piece, ...] = ()
     points: Mapping[float, float] = field(default_factory=dict)
 
+    def times(self, factor: float) -> Mixture:
+        """All masses multiplied by a factor; nothing where doubles do not hold them."""
+        pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
+        return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
+
     def listed(self) -> list[float]:
         """The points, and those of lattices that are short or not far out."""
         places = [*self.points]
@@ -212,12 +218,16 @@ class Enclosure:
 
 
 class NumberEvent(NamedTuple):
-    """The numbers between ``low`` and ``high``, or the one that both are, with their masses."""
+    """The numbers between ``low`` and ``high``, or the one that both are, with their log-masses.
+
+    ``supremum`` is the largest log-ratio of any event.
+    """
 
     low: float
     high: float
-    p: float
-    q: float
+    log_p: float
+    log_q: float
+    supremum: float
 
 
 class Excess(NamedTuple):
@@ -252,9 +262,9 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
         return stretches.event(supremum)
     known = math.isfinite(supremum.lower) and math.isfinite(supremum.place)
     places = np.array([supremum.place] if known else p.listed())
-    masses = np.exp([mixture.log_mass(places) for mixture in (p, q)])
-    k = int(np.where(_clearest(masses), masses[0], -1.0).argmax())
-    return NumberEvent(*[float(places[k])] * 2, *masses[:, k].tolist())
+    logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
+    k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
+    return NumberEvent(*[float(places[k])] * 2, *logs[:, k].tolist(), supremum.lower)
 
 
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
@@ -493,15 +503,13 @@ class _Stretches:
         low, high = np.concatenate([[low], lows]).ravel(), np.concatenate([[high], highs]).ravel()
         j = np.tile(self.possible, _HALVINGS + 1)
         low, high, j = low[low < high], high[low < high], j[low < high]
-        masses = np.exp(self.log_masses(low, high, j))
-        best = _clearest(masses)
+        logs = self.log_masses(low, high, j)
+        best = _clearest(logs)
         if math.isfinite(supremum.lower):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                missing = supremum.lower - np.log(masses[0] / masses[1])
-            missing = np.where(masses.min(axis=0) > 0.0, missing, np.inf)
+            missing = supremum.lower - log_ratio_of_masses(*logs)
             best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
-        k = int(np.where(best, masses[0], -1.0).argmax())
-        return NumberEvent(float(low[k]), float(high[k]), *masses[:, k].tolist())
+        k = int(np.where(best, logs[0], -np.inf).argmax())
+        return NumberEvent(float(low[k]), float(high[k]), *logs[:, k].tolist(), supremum.lower)
 
     def excess(self, epsilon: float) -> Excess:
         """The integral of max(0, p - e^epsilon q), by cells that are on one side of e^epsilon."""
@@ -536,11 +544,10 @@ class _Stretches:
         return Excess(*sums.tolist())
 
 
-def _clearest(masses: Floats) -> NDArray[np.bool_]:
-    """The events (n,) of the largest ratio of the masses (2, n), without those far out."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seen = masses[0] >= min(_SEEN, masses[0].max())
-        ratios = np.where(seen, masses[0] / masses[1], 0.0)
+def _clearest(logs: Floats) -> NDArray[np.bool_]:
+    """The events (n,) of the largest ratio of log-masses (2, n), without those far out."""
+    seen = logs[0] >= min(_SEEN, logs[0].max())
+    ratios = np.where(seen, log_ratio_of_masses(*logs), -np.inf)
     return np.asarray(ratios == ratios.max())
 
 

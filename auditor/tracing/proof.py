@@ -1,17 +1,16 @@
 """The exact epsilon of laws that were traced, with the pair of inputs and the answer that show it.
 
 Answers that can be listed make a table of inputs by outputs. Other laws are compared pair by pair:
-within a tag the log-ratios of independent blocks add up, and at a delta the divergence of one
-block is integrated with error bounds, or the losses of many are composed.
+within a tag the log-ratios of independent blocks add up, and at a delta the divergence of a block
+of numbers is integrated with error bounds, beside all sums of losses of the others.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -20,9 +19,7 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import brentq
 
-from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
-from fedrec_auditor.accountants.losses.copies import loss_pair
-from fedrec_auditor.accountants.losses.pairs import GaussianPair, Pair
+from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
@@ -37,7 +34,7 @@ from fedrec_auditor.auditor.tracing.law import (
     Tag,
     TagGroup,
     log,
-    product,
+    numbers_of,
 )
 from fedrec_auditor.auditor.tracing.lines import Cells
 from fedrec_auditor.auditor.tracing.mixture import Mixture, divergence, event_of_ratio, log_ratio
@@ -53,8 +50,8 @@ _FAR = 1e-250
 # A delta that outweighs all that is left out.
 _NOTHING = 1e-20
 _MOST_EPSILON, _ENDLESS_EPSILON = 1e6, 1e300
-# Log-ratios that are equal but for rounding: the likelier answer is shown.
-_TIE = 1e-9
+# Log-ratios that are equal but for rounding: the likelier answer is shown; sums of them are one.
+_TIE, _ALIKE = 1e-9, 1e-12
 _ANY = "any"
 _IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
 _ENDLESS = "The ratio grows without bound towards the end of it."
@@ -135,20 +132,10 @@ def _met(bound: Bound, upper: float, enough: float) -> Bound:
 def _listed(laws: Sequence[Law]) -> list[dict[Hashable, AnswerLaw]] | None:
     """The mass of each answer under each law; None where they are too many, or have densities."""
     rows = []
-    entries = 0
     for law in laws:
-        row: dict[Hashable, AnswerLaw] = {}
-        for tag, group in law.groups.items():
-            tables = group.tables.values()
-            entries += math.prod(len(table) for table in tables)
-            if entries > MOST_ENTRIES or any(HOLE in key for table in tables for key in table):
-                return None
-            places = [place for block in group.tables for place in block]
-            for key, entry in product(tables).items():
-                cells = {**group.cells, **entry.cells}
-                leaves = dict(zip((*law.fixed[tag[0]], *places), (*tag[1], *key), strict=True))
-                answer = tag[0], tuple(leaves[place] for place in sorted(leaves))
-                row[answer] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
+        row = law.listed(MOST_ENTRIES - sum(map(len, rows)))
+        if row is None:
+            return None
         rows.append(row)
     return rows
 
@@ -238,10 +225,6 @@ def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     return _Ratio(lower, upper, lambda: _event(p, q, tag, chosen))
 
 
-def _log(mass: float) -> float:
-    return math.log(mass) if mass > 0 else -math.inf
-
-
 def _difference(p: Mass, q: Mass) -> float:
     """ln p/q, exactly 0 where both are one."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
@@ -271,61 +254,42 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
     if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _FEW_LEAVES:
         known = zip(p.fixed[structure], fixed, strict=True)
         words.update((place, _word(structure, value)) for place, value in known)
-    logs = [log(group.weight), log(other.weight) if other else -math.inf]
+    logs = np.array([log(group.weight), log(other.weight) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
-        tables = group.tables[block], other.tables[block] if other else {}
-        leaves, masses, note = _of_key(structure, key, *tables)
+        entries = group.tables[block][key], other.tables[block].get(key) if other else None
+        leaves, masses, note = _of_key(structure, key, *entries, group.atoms[block])
         words.update(zip(block, leaves, strict=True))
-        logs = [total + _log(mass) for total, mass in zip(logs, masses, strict=True)]
-        notes.append(note)
+        logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
     if len(words) <= _FEW_LEAVES:
         text = spelt(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
-    return _Event(text or _ANY, math.exp(logs[0]), math.exp(logs[1]), next(iter(notes), ""))
+    return _Event(text or _ANY, *np.exp(logs).tolist(), next(iter(notes), ""))
 
 
 def _of_key(
-    structure: Hashable, key: Key, p: Table, q: Table
+    structure: Hashable, key: Key, p: AnswerLaw, q: AnswerLaw | None, atoms: Table
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Words for each leaf of a key, or for those of its numbers that show it, and the masses."""
-    one, other = p[key], q.get(key)
+    """Words for each leaf of a key, numbers that show it for noise; log-masses, and a note."""
     if HOLE not in key:
-        note = _coins(one.cells) if other else _IMPOSSIBLE
-        mass = float(other.mass) if other else 0.0
-        return [_word(structure, value) for value in key], (float(one.mass), mass), note
-    place = key.index(HOLE)
-    rest = key[:place] + key[place + 1 :]
-    mixtures = one.mixture, other.mixture if other else Mixture()
-    apart = [number for mixture in mixtures for number in mixture.listed()]
-    apart += [
-        float(known[place])  # type: ignore[arg-type]
-        for known in {**p, **q}
-        if HOLE not in known and isinstance(known[place], (int, float))
-        if all(
-            isinstance(e, tuple) or e == k
-            for e, k in zip(rest, (*known[:place], *known[place + 1 :]), strict=True)
-        )
-    ]
-    low, high, *masses = event_of_ratio(*mixtures, apart)
+        note = _coins(p.cells) if q else _IMPOSSIBLE
+        words = [_word(structure, value) for value in key]
+        return words, (log(p.mass), log(q.mass) if q else -math.inf), note
+    event = event_of_ratio(
+        p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE))
+    )
     words = []
     for value in key:
+        if value is not HOLE and not isinstance(value, tuple):
+            words.append(_word(structure, value))
+            continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
-        ends = sorted((slope * low + shift, slope * high + shift))
-        within = _number(ends[0]) if low == high else f"in ({', '.join(map(_number, ends))})"
-        words.append(
-            within if value is HOLE or isinstance(value, tuple) else _word(structure, value)
-        )
-    note = ""
-    if math.isinf(log_ratio(*mixtures).lower):
-        # In logs, for a probability may be none that a double holds.
-        inside = np.nextafter(low, high) if math.isfinite(low) else np.nextafter(high, low)
-        of_point = low == high
-        there = mixtures[1].log_mass(np.array(low)) if of_point else mixtures[1].log_density(inside)
-        note = _ENDLESS if there > -math.inf else _IMPOSSIBLE
-    return words, (masses[0], masses[1]), note
+        low, high = sorted((slope * event.low + shift, slope * event.high + shift))
+        words.append(_number(low) if low == high else f"in ({_number(low)}, {_number(high)})")
+    note = _ENDLESS if math.isinf(event.supremum) else ""
+    return words, (event.log_p, event.log_q), note if event.log_q > -math.inf else _IMPOSSIBLE
 
 
 def _number(value: float) -> str:
@@ -343,52 +307,109 @@ def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
 
     From below where ``q`` may have ``lost`` more in any place, which is left out of it.
     """
-    total: list[tuple[TagGroup, TagGroup | None, Table | None, Table | None]] = []
-    for tag, group in p.groups.items():
-        other = q.groups.get(tag)
-        if other is None:
-            total.append((group, None, None, None))
-            continue
-        differing = [
-            (table, other.tables[block])
-            for block, table in group.tables.items()
-            if not _equal(table, other.tables[block])
-        ]
-        if len(differing) > 1 and len(p.groups) == len(q.groups) == 1:
-            if lost:
-                raise NotTraced("paths are left out of an answer of several independent parts")
-            return _composed(differing, delta)
-        one, two = (product(pair[k] for pair in differing) for k in (0, 1))
-        total.append((group, other, one, two))
+    parts = [_Part.of(group, q.groups.get(tag)) for tag, group in p.groups.items()]
+
+    def excess(epsilon: float) -> NDArray[np.float64]:
+        return np.sum([part.excess(epsilon) for part in parts], axis=0)
 
     def bounds(epsilon: float) -> tuple[float, float]:
-        lower = upper = 0.0
-        for group, other, one, two in total:
-            if other is None or one is None or two is None:
-                lower, upper = lower + float(group.weight), upper + float(group.weight)
-                continue
-            offset = epsilon - _difference(group.weight, other.weight)
-            low, high = _divergence(one, two, offset)
-            weight = float(group.weight)
-            lower, upper = lower + weight * low, upper + weight * high
         less = math.exp(epsilon) * lost if lost else 0.0
-        return lower - less, upper - less
+        lower, upper = excess(epsilon)[:2] - less
+        return float(lower), float(upper)
 
     lower, upper = _crossing(bounds, delta)
+    return _Ratio(
+        lower, upper, lambda: _Event(_factor_words(lower), *excess(_down(lower))[2:].tolist())
+    )
 
-    def event() -> _Event:
-        factor, p_mass, q_mass = _down(lower), 0.0, 0.0
-        for group, other, one, two in total:
-            if other is None or one is None or two is None:
-                p_mass += float(group.weight)
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The answers of one tag under two laws, but for what is the same under both.
+
+    ``logs`` (2, answers) are log-masses of those that are listed. Beside each stands, unless
+    ``shift`` is 0, a normal number whose two means are so many deviations apart. ``dense`` are
+    pairs of distributions of numbers.
+    """
+
+    logs: NDArray[np.float64]
+    shift: float
+    dense: list[tuple[Mixture, Mixture]]
+
+    @classmethod
+    def of(cls, group: TagGroup, other: TagGroup | None) -> _Part:
+        """Independent blocks together: normal numbers are one, and all else is multiplied out."""
+        whole = [log(group.weight), log(other.weight) if other else -math.inf]
+        if other is None:
+            return cls(np.array(whole)[:, None], 0.0, [])
+        pairs = [(table, other.tables[block]) for block, table in group.tables.items()]
+        pairs = [pair for pair in pairs if not _equal(*pair)]
+        shifts = [_shift(*pair) for pair in pairs]
+        dense = [
+            k for k, pair in enumerate(pairs) if any(HOLE in key for key in (*pair[0], *pair[1]))
+        ]
+        if len(dense) > 1 and any(shifts[k] is None for k in dense):
+            raise NotTraced("several noises at a delta are followed where they are normal")
+        logs = np.array(whole)[:, None]
+        for k in range(len(pairs)):
+            if k not in dense:
+                logs = _multiplied(logs, *pairs[k])
+        if not dense or shifts[dense[0]] is not None:
+            return cls(logs, math.hypot(*(shifts[k] or 0.0 for k in dense)), [])
+        listed: list[NDArray[np.float64]] = []
+        mixtures = []
+        one, two = pairs[dense[0]]
+        for key in one:
+            entries = one[key], two.get(key, _NOWHERE)
+            if HOLE not in key:
+                listed.append(logs + np.array([[log(entry.mass)] for entry in entries]))
                 continue
-            offset = factor - _difference(group.weight, other.weight)
-            masses = _likelier(one, two, offset)
-            p_mass += float(group.weight) * masses[0]
-            q_mass += float(other.weight) * masses[1]
-        return _Event(_factor_words(lower), p_mass, q_mass)
+            mixtures += [
+                tuple(
+                    entry.mixture.times(math.exp(m))
+                    for entry, m in zip(entries, column, strict=True)
+                )
+                for column in logs.T.tolist()
+            ]
+        empty = np.zeros((2, 0))
+        return cls(np.concatenate([empty, *listed], axis=1), 0.0, mixtures)
 
-    return _Ratio(lower, upper, event)
+    def excess(self, epsilon: float) -> NDArray[np.float64]:
+        """Bounds on the divergence, and the masses of what is likelier by more: (4,)."""
+        losses = log_ratio_of_masses(*self.logs)
+        gap = epsilon - np.where(losses == np.inf, 0.0, losses)
+        tails = [np.where((losses == np.inf) | (gap < 0.0), 0.0, -np.inf)] * 2
+        if self.shift:
+            gap = np.where(losses == np.inf, -np.inf, gap)
+            tails = [special.log_ndtr(s * self.shift / 2.0 - gap / self.shift) for s in (1.0, -1.0)]
+        logs = self.logs + tails
+        p, q = np.exp(logs)
+        with np.errstate(invalid="ignore"):
+            parts = np.where(
+                q > 0.0, -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0)), p
+            )
+        total = float(parts.sum())
+        found = [divergence(*pair, epsilon) for pair in self.dense]
+        return np.sum([[total, total, p.sum(), q.sum()], *found], axis=0)
+
+
+def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
+    """The log-masses (2, answers) beside those of another block, summed up where losses agree."""
+    keys = list(dict.fromkeys((*p, *q)))
+    block = np.array([[log(table.get(key, _NOWHERE).mass) for key in keys] for table in (p, q)])
+    if logs.shape[1] * len(keys) > MOST_ENTRIES:
+        raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
+    both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
+    both = both[:, both[0] > -np.inf]
+    losses = both[0] - both[1]
+    order = np.argsort(losses)
+    losses, both = losses[order], both[:, order]
+    with np.errstate(invalid="ignore"):
+        alike = (np.diff(losses) <= _ALIKE * np.maximum(1.0, np.abs(losses[1:]))) | (
+            losses[1:] == losses[:-1]
+        )
+    first = np.flatnonzero(np.append(True, ~alike))
+    return np.asarray(np.logaddexp.reduceat(both, first, axis=1))
 
 
 def _down(epsilon: float) -> float:
@@ -403,23 +424,6 @@ def _factor_words(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "the answers that are impossible under the second input"
     return f"the answers that are likelier by a factor above e^{_down(epsilon):.6g}"
-
-
-def _likelier(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
-    """The masses of the keys, and numbers, that are likelier by more than e^epsilon."""
-    p_mass = q_mass = 0.0
-    for key, entry in p.items():
-        other = q.get(key, _NOWHERE)
-        masses = float(entry.mass), float(other.mass)
-        if other.mass and HOLE in key:
-            found = divergence(*_pair(entry, other, epsilon), abs(epsilon))
-            masses = found.p, found.q
-            if epsilon < 0.0:  # all but what is likelier by e^-epsilon the other way
-                masses = float(entry.mass) - found.q, float(other.mass) - found.p
-        elif not _difference(entry.mass, other.mass) > epsilon:
-            continue
-        p_mass, q_mass = p_mass + masses[0], q_mass + masses[1]
-    return p_mass, q_mass
 
 
 def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> tuple[float, float]:
@@ -447,93 +451,6 @@ def _equal(p: Table, q: Table) -> bool:
     return p.keys() == q.keys() and all(
         p[key].mass == q[key].mass and _same(p[key], q[key]) for key in p
     )
-
-
-def _divergence(p: Table, q: Table, epsilon: float) -> tuple[float, float]:
-    """Bounds on the sum over keys of max(0, P - e^epsilon Q)."""
-    lower = upper = 0.0
-    for key, entry in p.items():
-        other = q.get(key)
-        if other is None:
-            lower, upper = lower + float(entry.mass), upper + float(entry.mass)
-        elif HOLE in key:
-            found = divergence(*_pair(entry, other, epsilon), abs(epsilon))
-            rest, share = 0.0, 1.0
-            if epsilon < 0.0:  # P - e^epsilon Q, and what is below 0 of it
-                share = math.exp(epsilon)
-                rest = float(entry.mass) - share * float(other.mass)
-            lower, upper = lower + rest + share * found.lower, upper + rest + share * found.upper
-        else:
-            gap = -math.expm1(min(0.0, epsilon - _difference(entry.mass, other.mass)))
-            lower, upper = lower + float(entry.mass) * gap, upper + float(entry.mass) * gap
-    return lower, upper
-
-
-def _pair(p: AnswerLaw, q: AnswerLaw, epsilon: float) -> tuple[Mixture, Mixture]:
-    """Both mixtures, exchanged for an epsilon below 0."""
-    return (q.mixture, p.mixture) if epsilon < 0.0 else (p.mixture, q.mixture)
-
-
-def _composed(differing: list[tuple[Table, Table]], delta: float) -> _Ratio:
-    """Independent blocks together, by the losses of each; normal ones are one normal."""
-    squares, counts = 0.0, Counter[tuple[Any, ...]]()
-    pairs: dict[tuple[Any, ...], Pair] = {}
-    for p, q in differing:
-        shift = _shift(p, q)
-        if shift is not None:
-            squares += shift * shift
-            continue
-        if any(HOLE in key for key in (*p, *q)):
-            raise NotTraced("several noises at a delta are followed where they are normal")
-        keys = list(dict.fromkeys((*p, *q)))
-        rows = [tuple(log(t[k].mass) if k in t else -math.inf for k in keys) for t in (p, q)]
-        name = tuple(rows)
-        pairs.setdefault(name, loss_pair(np.asarray(rows[0]), np.asarray(rows[1])))
-        counts[name] += 1
-    uses: tuple[tuple[Pair, int], ...] = tuple((pairs[n], count) for n, count in counts.items())
-    if squares:
-        uses = (*uses, (GaussianPair(math.sqrt(squares)), 1))
-    lower, upper = epsilon_below(uses, delta), epsilon_above(uses, delta)
-    listed = [(np.array(name), count) for name, count in counts.items()]
-
-    def event() -> _Event | None:
-        masses = _together(listed, math.sqrt(squares), _down(lower))
-        return masses and _Event(_factor_words(lower), *masses, "composed exactly")
-
-    return _Ratio(lower, upper, event)
-
-
-def _together(
-    parts: list[tuple[NDArray[np.float64], int]], shift: float, epsilon: float
-) -> tuple[float, float] | None:
-    """The masses of all sums of losses above epsilon; None where these are too many.
-
-    Each part is log-probabilities (2, values) and how often it comes; beside them stands a normal
-    number that is shifted by so many deviations.
-    """
-    losses, logs = np.zeros(1), np.zeros((2, 1))
-    for values, count in parts:
-        with np.errstate(invalid="ignore"):
-            steps = np.where(values[0] > -np.inf, values[0] - values[1], -np.inf)
-        for _ in range(count):
-            if len(losses) * len(steps) > MOST_ENTRIES:
-                return None
-            with np.errstate(invalid="ignore"):
-                sums = np.add.outer(losses, steps).ravel()
-            both = np.add(logs[:, :, None], values[:, None, :]).reshape(2, -1)
-            order = np.argsort(sums)
-            order = order[(both[:, order] > -np.inf).any(axis=0)]
-            sums, both = sums[order], both[:, order]
-            with np.errstate(invalid="ignore"):
-                alike = (np.diff(sums) <= 1e-9) | (sums[1:] == sums[:-1])
-            first = np.flatnonzero(np.append(True, ~alike))
-            losses, logs = sums[first], np.logaddexp.reduceat(both, first, axis=1)
-    gap = epsilon - losses
-    tails = [np.where(gap < 0.0, 0.0, -np.inf)] * 2
-    if shift:
-        tails = [special.log_ndtr(s * shift / 2.0 - gap / shift) for s in (1.0, -1.0)]
-    p_mass, q_mass = (float(np.exp(row + t).sum()) for row, t in zip(logs, tails, strict=True))
-    return p_mass, q_mass
 
 
 def _shift(p: Table, q: Table) -> float | None:
