@@ -9,10 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from fedrec_auditor.auditor.tracing.lines import Line
-from fedrec_auditor.auditor.tracing.mixture import Piece
+from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 
 # The scale of noise, at least, relative to where it is: what is closer counts as rounding.
@@ -29,25 +28,23 @@ _BRANCHES = {
 }
 
 
-def pieces_of(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
-    """Pieces, weighted by their probabilities, and points of a line whose source is in a cell.
+def mixture_of(line: Line, cell: Any) -> Mixture:
+    """The distribution, with the mass of the cell, of a line whose source is in a cell.
 
     NotTraced for noise that is rounded to a lattice of unknown masses.
     """
     scale, shift = float(line.coefficient), float(line.constant)
-    points: dict[float, float] = {}
     if line.inner is not None and line.function is math.floor:
-        bare, inner = _floored(line.inner, cell)
-        points = {scale * value + shift: mass for value, mass in inner.items()}
+        bare = _floored(mixture_of(line.inner, cell))
     else:
-        bare = list(_bare(line, cell))
-    pieces = [_moved(piece, scale, shift) for piece in bare]
+        bare = Mixture(tuple(_bare(line, cell)))
+    pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)
     for piece in pieces:
         ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
         width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
         if max(map(abs, ends), default=0.0) * _RESOLVED > width:
             raise NotTraced("noise is too small beside the number that it is added to")
-    return pieces, points
+    return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.points.items()})
 
 
 def _bare(line: Line, cell: Any) -> Iterator[Piece]:
@@ -82,59 +79,29 @@ def _moved(piece: Piece, scale: float, shift: float) -> Piece:
     )
 
 
-def _floored(line: Line, cell: Any) -> tuple[list[Piece], dict[float, float]]:
-    """Whole parts: full steps of an exponential are a lattice, and its ends are points."""
-    pieces, points = pieces_of(line, cell)
-    if points or any(piece.step for piece in pieces):
+def _floored(mixture: Mixture) -> Mixture:
+    """Whole parts: full steps of an exponential are a lattice, all else is points.
+
+    Those of normal numbers beyond 38 deviations are left out: their masses are below 1e-314.
+    """
+    if mixture.points or any(piece.step for piece in mixture.pieces):
         raise NotTraced("noise is rounded twice")
+    points: dict[float, float] = {}
     lattices: list[Piece] = []
-    for piece in pieces:
+    for piece in mixture.pieces:
+        low, high = piece.low, piece.high
         if piece.sd:
-            points.update(_rounded_normal(piece))
-            continue
-
-        def mass(a: float, b: float, piece: Piece = piece) -> float:
-            """Of [a, b) within the piece."""
-            rate, low, high = piece.rate, piece.low, piece.high
-            if not rate:
-                return piece.weight * (b - a) / (high - low)
-            # From the end at which the density is largest.
-            anchor = high if rate > 0 else low
-            near, far = sorted((abs(anchor - a), abs(anchor - b)))
-            total = -math.expm1(-abs(rate) * (high - low))
-            fall = math.exp(-abs(rate) * near) * -math.expm1(-abs(rate) * (far - near))
-            return piece.weight * fall / total
-
-        first = math.ceil(piece.low) if math.isfinite(piece.low) else -math.inf
-        beyond = math.floor(piece.high) if math.isfinite(piece.high) else math.inf
-        if first > beyond:  # within one step
-            value = float(math.floor(piece.low))
-            points[value] = points.get(value, 0.0) + piece.weight
-            continue
-        for a, b in ((piece.low, float(first)), (float(beyond), piece.high)):
-            if math.isfinite(b - a) and a < b:
-                value = float(math.floor(a))
-                points[value] = points.get(value, 0.0) + mass(a, b)
-        if first < beyond:
-            weight = mass(float(first), float(beyond))
-            lattices.append(
-                Piece(weight, float(first), float(beyond - 1), rate=piece.rate, step=1.0)
-            )
-    return lattices, points
-
-
-def _rounded_normal(piece: Piece) -> dict[float, float]:
-    """The masses of whole parts, without those beyond 38 deviations: these are below 1e-314."""
-    low = math.floor(max(piece.low, piece.mean - _REACH * piece.sd))
-    high = math.ceil(min(piece.high, piece.mean + _REACH * piece.sd))
-    if high - low > _MOST_POINTS:
-        raise NotTraced(f"noise is rounded to more than {_MOST_POINTS:,} values")
-    values = np.arange(low, high, dtype=np.float64)
-    ends = np.clip(np.append(values, high), piece.low, piece.high)
-    z = (ends - piece.mean) / piece.sd
-    # Of the nearer tail, where differences keep their digits.
-    left = np.diff(special.ndtr(z))
-    right = -np.diff(special.ndtr(-z))
-    masses = np.where(z[:-1] + z[1:] < 0.0, left, right)
-    share = piece.weight / masses.sum()
-    return {v: m * share for v, m in zip(values.tolist(), masses.tolist(), strict=True) if m > 0.0}
+            low = max(low, math.floor(piece.mean - _REACH * piece.sd))
+            high = min(high, math.ceil(piece.mean + _REACH * piece.sd))
+            if high - low > _MOST_POINTS:
+                raise NotTraced(f"noise is rounded to more than {_MOST_POINTS:,} values")
+        first, beyond = float(np.ceil(low)), float(np.floor(high))
+        steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
+        ends = np.unique([low, high, *(steps if first <= beyond else [])])
+        for a, b, mass in zip(ends[:-1], ends[1:], piece.masses(ends).tolist(), strict=True):
+            if (a, b) == (first, beyond) and not piece.sd:
+                lattices.append(Piece(mass, a, b - 1.0, rate=piece.rate, step=1.0))
+            elif mass > 0.0:
+                value = math.floor(a)
+                points[value] = points.get(value, 0.0) + mass
+    return Mixture(tuple(lattices), points)

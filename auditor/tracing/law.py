@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf, read
-from fedrec_auditor.auditor.tracing.density import pieces_of
+from fedrec_auditor.auditor.tracing.density import mixture_of
 from fedrec_auditor.auditor.tracing.lines import Cells, Line
-from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
+from fedrec_auditor.auditor.tracing.mixture import Mixture
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
@@ -38,21 +38,20 @@ Tag = tuple[Hashable, Key]
 
 @dataclass(slots=True)
 class AnswerLaw:
-    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there.
+    """The mass of a key; ``mixture`` is how its number is distributed; ``cells`` lead there.
 
     ``cut`` says that others like it were left out, whose masses doubles do not hold.
     """
 
     mass: Mass
     cells: Cells
-    pieces: list[Piece] = field(default_factory=list)
-    points: dict[float, float] = field(default_factory=dict)
+    mixture: Mixture = field(default_factory=Mixture)
     cut: bool = False
 
-    @property
-    def mixture(self) -> Mixture:
-        """The distribution of the number in the hole."""
-        return Mixture(tuple(self.pieces), self.points)
+    def beside(self, mass: Mass, cells: Cells) -> AnswerLaw:
+        """The same where something independent happens too, of this mass."""
+        mixture = self.mixture.times(float(mass))
+        return AnswerLaw(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
 
 
 Table = dict[Key, AnswerLaw]
@@ -228,23 +227,11 @@ def product(tables: Iterable[Table]) -> Table:
         if len(joint) * len(table) > MOST_ENTRIES:
             raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
         joint = {
-            one + other: _both(a, b) for (one, a) in joint.items() for (other, b) in table.items()
+            one + other: replace(a.beside(b.mass, b.cells), cut=a.cut or b.cut)
+            for (one, a) in joint.items()
+            for (other, b) in table.items()
         }
     return joint
-
-
-def _both(a: AnswerLaw, b: AnswerLaw) -> AnswerLaw:
-    if (a.pieces or a.points) and (b.pieces or b.points):
-        raise NotTraced("its coins mix several noises at once")
-    number, other = (a, b) if a.pieces or a.points else (b, a)
-    share = float(other.mass)
-    return AnswerLaw(
-        a.mass * b.mass,
-        {**a.cells, **b.cells},
-        [replace(p, weight=p.weight * share) for p in number.pieces],
-        {value: mass * share for value, mass in number.points.items()},
-        a.cut or b.cut,
-    )
 
 
 def _blocks(
@@ -320,7 +307,7 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
     return tuple(
-        (key, entry.mass, tuple(entry.pieces), tuple(entry.points.items()))
+        (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.points.items()))
         for key, entry in _table(branch, leaves).items()
     )
 
@@ -358,7 +345,7 @@ def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
             share = sum((each.weight for each in others), branch.weight) / weight
             for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
                 alone = len(members) == 1
-                _add(table, key, entry if alone else _both(entry, AnswerLaw(share, branch.cells)))
+                _add(table, key, entry if alone else entry.beside(share, branch.cells))
     return TagGroup(weight, members[0].cells, tables)
 
 
@@ -369,18 +356,7 @@ def _add(table: Table, key: Key, entry: AnswerLaw) -> None:
         return
     known.mass += entry.mass
     known.cut |= entry.cut
-    known.pieces = _merged([*known.pieces, *entry.pieces])
-    for value, mass in entry.points.items():
-        known.points[value] = known.points.get(value, 0.0) + mass
-
-
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of one shape as one."""
-    weights: dict[Piece, float] = {}
-    for piece in pieces:
-        shape = replace(piece, weight=1.0)
-        weights[shape] = weights.get(shape, 0.0) + piece.weight
-    return [replace(shape, weight=weight) for shape, weight in weights.items()]
+    known.mixture = known.mixture.plus(entry.mixture)
 
 
 def _table(branch: Branch, leaves: list[Any]) -> Table:
@@ -418,17 +394,15 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
         else:
             slope = value.coefficient / main.coefficient
             key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
-    pieces, points = pieces_of(main, cells[source])
-    total = sum(piece.weight for piece in pieces) + sum(points.values())
+    mixture = mixture_of(main, cells[source])
+    smooth = sum(piece.weight for piece in mixture.pieces)
+    total = smooth + sum(mixture.points.values())
     share = float(mass) / total
     cut = main.function is math.floor and source.family == "normal"
-    if pieces:
-        smooth = mass * sum(piece.weight for piece in pieces) / total
-        yield (
-            tuple(key),
-            AnswerLaw(smooth, cells, [replace(p, weight=p.weight * share) for p in pieces]),
-        )
-    for number, weight in points.items():
+    if smooth:
+        dense = Mixture(mixture.pieces).times(share)
+        yield tuple(key), AnswerLaw(mass * smooth / total, cells, dense)
+    for number, weight in mixture.points.items():
         if len(lines) > 1:
             raise NotTraced("one noise is rounded in several numbers")
         at = tuple(number if value is HOLE else value for value in key)
@@ -441,7 +415,7 @@ def _points_on_lattices(tables: Sequence[Table]) -> None:
         (place, key[:place] + key[place + 1 :]): key
         for table in tables
         for key, entry in table.items()
-        if any(piece.step for piece in entry.pieces)
+        if any(piece.step for piece in entry.mixture.pieces)
         for place in [key.index(HOLE)]
     }
     plain = any(HOLE not in key for table in tables for key in table)
@@ -454,8 +428,8 @@ def _points_on_lattices(tables: Sequence[Table]) -> None:
                 key = lattices.get((place, other[:place] + other[place + 1 :]))
                 if key is not None and isinstance(number, (int, float)):
                     entry = table.pop(other)
-                    points = {float(number): float(entry.mass)}
-                    _add(table, key, replace(entry, pieces=[], points=points))
+                    point = Mixture((), {float(number): float(entry.mass)})
+                    _add(table, key, replace(entry, mixture=point))
                     break
 
 
@@ -482,10 +456,10 @@ def _atoms(tables: Sequence[Table]) -> Table:
     atoms: Table = {}
     smooth = False
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
-        lattices = [piece for piece in entry.pieces if piece.step]
-        smooth |= len(lattices) < len(entry.pieces)
-        if HOLE not in key or lattices or entry.points:
-            _add(atoms, key, replace(entry, pieces=lattices, points=dict(entry.points)))
+        lattices = tuple(piece for piece in entry.mixture.pieces if piece.step)
+        smooth |= len(lattices) < len(entry.mixture.pieces)
+        if HOLE not in key or lattices or entry.mixture.points:
+            _add(atoms, key, replace(entry, mixture=replace(entry.mixture, pieces=lattices)))
     return atoms if smooth else {}
 
 

@@ -70,6 +70,15 @@ class Piece:
                 f"the density vanishes, got {self}. Cut the piece or correct its rate."
             )
 
+    def masses(self, ends: Floats) -> Floats:
+        """The masses (n - 1,) between rising ends (n,) that lie within; not of a lattice."""
+        term = _Term.of(self)
+        nearest = np.clip(term.anchor, ends[:-1], ends[1:])
+        slope = np.abs(term.slope - term.curve * (nearest - term.anchor))
+        sides = np.stack([nearest - ends[:-1], ends[1:] - nearest])
+        logs = _log_integral(np.stack([slope, slope]), term.curve, sides, 0.0)
+        return np.exp(term.at(nearest) + np.logaddexp(*logs))
+
 
 @dataclass(frozen=True, slots=True)
 class _Term:
@@ -164,6 +173,17 @@ class Mixture:
         """All masses multiplied by a factor; nothing where doubles do not hold them."""
         pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
+
+    def plus(self, other: Mixture) -> Mixture:
+        """The sum of both, pieces of one shape as one."""
+        weights: dict[Piece, float] = {}
+        for piece in (*self.pieces, *other.pieces):
+            shape = replace(piece, weight=1.0)
+            weights[shape] = weights.get(shape, 0.0) + piece.weight
+        pieces = tuple(replace(shape, weight=weight) for shape, weight in weights.items())
+        values = dict.fromkeys((*self.points, *other.points))
+        points = {y: self.points.get(y, 0.0) + other.points.get(y, 0.0) for y in values}
+        return Mixture(pieces, points)
 
     def listed(self) -> list[float]:
         """The points, and those of lattices that are short or not far out."""

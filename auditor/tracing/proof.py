@@ -61,9 +61,9 @@ _NOWHERE = AnswerLaw(Fraction(0), {})
 class _Event(NamedTuple):
     """Answers in words, and their probabilities under the first input and the second."""
 
-    words: str
-    p: float
-    q: float
+    output: str
+    probability_a: float
+    probability_b: float
     note: str = ""
 
 
@@ -72,7 +72,7 @@ class _Ratio(NamedTuple):
 
     lower: float
     upper: float
-    event: Callable[[], _Event | None]
+    event: Callable[[], _Event]
 
 
 def proved(
@@ -92,9 +92,10 @@ def proved(
     if any(law.cut for law in laws):
         source += "; rounded noise beyond 38 deviations is left out"
     rare = delta < _NOTHING and left_out > 0
-    listed = None if rare else _listed(laws)
     cut = delta < _NOTHING and any(law.cut or law.left_out for law in laws)
-    if listed is not None:
+    rows = [] if rare else [law.listed(MOST_ENTRIES // len(laws)) for law in laws]
+    listed = [row for row in rows if row is not None]
+    if len(listed) == len(laws):
         bound = replace(_tabulated(listed, names, delta), source=source)
         return _met(bound, math.inf if cut else bound.epsilon, enough)
     best, worst = 0.0, math.inf if cut else 0.0
@@ -108,17 +109,11 @@ def proved(
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
     bound = _met(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
-    if largest is None or (event := largest[2].event()) is None:
+    if largest is None:
         return bound
-    witness = Witness(
-        input_a=names[largest[0]],
-        input_b=names[largest[1]],
-        output=event.words,
-        probability_a=event.p,
-        probability_b=event.q,
-        note=event.note,
-    )
-    return replace(bound, witness=witness)
+    a, b, ratio = largest
+    event = ratio.event()._asdict()
+    return replace(bound, witness=Witness(input_a=names[a], input_b=names[b], **event))
 
 
 def _met(bound: Bound, upper: float, enough: float) -> Bound:
@@ -127,17 +122,6 @@ def _met(bound: Bound, upper: float, enough: float) -> Bound:
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
     return replace(bound, tight=tight)
-
-
-def _listed(laws: Sequence[Law]) -> list[dict[Hashable, AnswerLaw]] | None:
-    """The mass of each answer under each law; None where they are too many, or have densities."""
-    rows = []
-    for law in laws:
-        row = law.listed(MOST_ENTRIES - sum(map(len, rows)))
-        if row is None:
-            return None
-        rows.append(row)
-    return rows
 
 
 def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delta: float) -> Bound:
@@ -240,7 +224,7 @@ def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> tuple[float, float
         return math.inf, math.inf
     if HOLE not in key:
         return (_difference(p.mass, q.mass),) * 2
-    if _same(p, q):
+    if p.mixture == q.mixture:
         return 0.0, 0.0
     found = log_ratio(p.mixture, q.mixture)
     return found.lower, found.upper
@@ -298,16 +282,12 @@ def _number(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
-def _same(p: AnswerLaw, q: AnswerLaw) -> bool:
-    return p.pieces == q.pieces and p.points == q.points
-
-
 def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
     """The least epsilon at which the hockey-stick divergence is at most delta.
 
     From below where ``q`` may have ``lost`` more in any place, which is left out of it.
     """
-    parts = [_Part.of(group, q.groups.get(tag)) for tag, group in p.groups.items()]
+    parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
 
     def excess(epsilon: float) -> NDArray[np.float64]:
         return np.sum([part.excess(epsilon) for part in parts], axis=0)
@@ -337,42 +317,34 @@ class _Part:
     dense: list[tuple[Mixture, Mixture]]
 
     @classmethod
-    def of(cls, group: TagGroup, other: TagGroup | None) -> _Part:
+    def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
         """Independent blocks together: normal numbers are one, and all else is multiplied out."""
-        whole = [log(group.weight), log(other.weight) if other else -math.inf]
-        if other is None:
-            return cls(np.array(whole)[:, None], 0.0, [])
-        pairs = [(table, other.tables[block]) for block, table in group.tables.items()]
+        logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
+        pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
-        shifts = [_shift(*pair) for pair in pairs]
-        dense = [
-            k for k, pair in enumerate(pairs) if any(HOLE in key for key in (*pair[0], *pair[1]))
-        ]
-        if len(dense) > 1 and any(shifts[k] is None for k in dense):
+        if lost and len(pairs) > 1:
+            raise NotTraced("paths are left out of an answer of several independent parts")
+        shifts, dense = [], []
+        for one, two in pairs:
+            if (shift := _shift(one, two)) is not None:
+                shifts.append(shift)
+            elif any(HOLE in key for key in (*one, *two)):
+                dense.append((one, two))
+            else:
+                logs = _multiplied(logs, one, two)
+        if len(dense) + bool(shifts) > 1:
             raise NotTraced("several noises at a delta are followed where they are normal")
-        logs = np.array(whole)[:, None]
-        for k in range(len(pairs)):
-            if k not in dense:
-                logs = _multiplied(logs, *pairs[k])
-        if not dense or shifts[dense[0]] is not None:
-            return cls(logs, math.hypot(*(shifts[k] or 0.0 for k in dense)), [])
-        listed: list[NDArray[np.float64]] = []
-        mixtures = []
-        one, two = pairs[dense[0]]
-        for key in one:
-            entries = one[key], two.get(key, _NOWHERE)
-            if HOLE not in key:
-                listed.append(logs + np.array([[log(entry.mass)] for entry in entries]))
-                continue
-            mixtures += [
-                tuple(
-                    entry.mixture.times(math.exp(m))
-                    for entry, m in zip(entries, column, strict=True)
-                )
-                for column in logs.T.tolist()
-            ]
-        empty = np.zeros((2, 0))
-        return cls(np.concatenate([empty, *listed], axis=1), 0.0, mixtures)
+        mixtures = [
+            (one[key].mixture.times(math.exp(p)), two.get(key, _NOWHERE).mixture.times(math.exp(q)))
+            for one, two in dense
+            for key in one
+            if HOLE in key
+            for p, q in logs.T.tolist()
+        ]
+        for pair in dense:
+            plain = [{k: entry for k, entry in t.items() if HOLE not in k} for t in pair]
+            logs = _multiplied(logs, *plain)
+        return cls(logs, math.hypot(*shifts), mixtures)
 
     def excess(self, epsilon: float) -> NDArray[np.float64]:
         """Bounds on the divergence, and the masses of what is likelier by more: (4,)."""
@@ -385,9 +357,8 @@ class _Part:
         logs = self.logs + tails
         p, q = np.exp(logs)
         with np.errstate(invalid="ignore"):
-            parts = np.where(
-                q > 0.0, -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0)), p
-            )
+            part = -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0))
+            parts = np.where(logs[1] > -np.inf, part, p)
         total = float(parts.sum())
         found = [divergence(*pair, epsilon) for pair in self.dense]
         return np.sum([[total, total, p.sum(), q.sum()], *found], axis=0)
@@ -401,15 +372,12 @@ def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.flo
         raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
+    both = both[:, np.argsort(both[0] - both[1])]
     losses = both[0] - both[1]
-    order = np.argsort(losses)
-    losses, both = losses[order], both[:, order]
     with np.errstate(invalid="ignore"):
-        alike = (np.diff(losses) <= _ALIKE * np.maximum(1.0, np.abs(losses[1:]))) | (
-            losses[1:] == losses[:-1]
-        )
-    first = np.flatnonzero(np.append(True, ~alike))
-    return np.asarray(np.logaddexp.reduceat(both, first, axis=1))
+        rises = np.diff(losses) > _ALIKE * np.maximum(1.0, np.abs(losses[:-1]))
+    first = np.flatnonzero(np.append(True, rises)[: len(losses)])
+    return np.asarray(np.logaddexp.reduceat(both, first, axis=1)) if len(first) else both
 
 
 def _down(epsilon: float) -> float:
@@ -449,7 +417,7 @@ def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> t
 
 def _equal(p: Table, q: Table) -> bool:
     return p.keys() == q.keys() and all(
-        p[key].mass == q[key].mass and _same(p[key], q[key]) for key in p
+        p[key].mass == q[key].mass and p[key].mixture == q[key].mixture for key in p
     )
 
 
@@ -458,8 +426,9 @@ def _shift(p: Table, q: Table) -> float | None:
     if list(p) != list(q) or len(p) != 1:
         return None
     (one,), (two,) = p.values(), q.values()
-    if len(one.pieces) != 1 or len(two.pieces) != 1 or one.points or two.points:
+    pieces = one.mixture.pieces, two.mixture.pieces
+    if any(map(len, (one.mixture.points, two.mixture.points))) or {*map(len, pieces)} != {1}:
         return None
-    (a,), (b,) = one.pieces, two.pieces
+    (a,), (b,) = pieces
     whole = all(math.isinf(end) for piece in (a, b) for end in (piece.low, piece.high))
     return (a.mean - b.mean) / a.sd if a.sd and a.sd == b.sd and whole else None
