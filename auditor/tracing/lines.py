@@ -196,7 +196,7 @@ def _decided(line: Line, cells: Cells) -> Fraction | None:
     low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[line.source][0])
     if line.inner or not line.source.lattice or high - low != 1 or len(cells[line.source]) > 1:
         return None
-    return line.coefficient * low + line.constant
+    return Fraction(line.coefficient * low + line.constant)
 
 
 def _add(part: Part, a: Any, b: Any) -> Any:

@@ -56,15 +56,10 @@ class Piece:
         vanishes = (self.low > -math.inf or self.rate > 0.0 or normal) and (
             self.high < math.inf or self.rate < 0.0 or normal
         )
-        numbers = (self.weight, self.rate, self.mean, self.sd, self.step)
-        if not (
-            all(map(math.isfinite, numbers))
-            and self.weight > 0.0
-            and (self.low < self.high or (self.low == self.high and self.step > 0.0))
-            and min(self.sd, self.step) >= 0.0
-            and (not self.sd or (normal and 1e-150 < self.sd < 1e150))
-            and vanishes
-        ):
+        numbers = np.array([self.weight, self.rate, self.mean, self.sd, self.step])
+        wide = self.low < self.high or (self.low == self.high and self.step > 0.0)
+        scaled = self.step >= 0.0 and (self.sd == 0.0 or (normal and 1e-150 < self.sd < 1e150))
+        if not (np.isfinite(numbers).all() and self.weight > 0.0 and wide and scaled and vanishes):
             raise InputError(
                 "Expected a positive weight, low < high, and ends that are infinite only where "
                 f"the density vanishes, got {self}. Cut the piece or correct its rate."
@@ -77,7 +72,7 @@ class Piece:
         slope = np.abs(term.slope - term.curve * (nearest - term.anchor))
         sides = np.stack([nearest - ends[:-1], ends[1:] - nearest])
         logs = _log_integral(np.stack([slope, slope]), term.curve, sides, 0.0)
-        return np.exp(term.at(nearest) + np.logaddexp(*logs))
+        return np.asarray(np.exp(term.at(nearest) + np.logaddexp(*logs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +279,8 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
     places = np.array([supremum.place] if known else p.listed())
     logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
     k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
-    return NumberEvent(*[float(places[k])] * 2, *logs[:, k].tolist(), supremum.lower)
+    place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
+    return NumberEvent(place, place, log_p, log_q, supremum.lower)
 
 
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
@@ -353,11 +349,6 @@ class _Stretches:
         return cls(low, high, logs, anchor, slope, curve, discrete, place)
 
     @cached_property
-    def swapped(self) -> _Stretches:
-        """The other way round."""
-        return replace(self, logs=self.logs[::-1])
-
-    @cached_property
     def possible(self) -> Indices:
         """The stretches where P has any mass."""
         return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
@@ -378,18 +369,23 @@ class _Stretches:
         return limit, leader
 
     @cached_property
-    def same_factor(self) -> Floats:
-        """For each stretch a bound on ln p/q: the largest ratio of terms of one shape."""
-        p, q = self.logs
+    def factors(self) -> Floats:
+        """The least and the largest ratio of terms of one shape, in logs: (2, stretches).
+
+        The ratio of their sums lies between.
+        """
+        (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.where(p > -np.inf, p - q, -np.inf).max(axis=0))
+            ratios = p - q
+        least, largest = np.where(has_q, ratios, np.inf), np.where(has_p, ratios, -np.inf)
+        return np.stack([least.min(axis=0), largest.max(axis=0)])
 
     @cached_property
-    def largest_at_ends(self) -> NDArray[np.bool_]:
-        """Stretches where ln p/q is monotone or convex.
+    def at_ends(self) -> NDArray[np.bool_]:
+        """Whether cells have their least, and their largest, ln p/q at an end: (2, stretches).
 
-        With two shapes at most, of one curve, it is monotone (Moebius); over one term of q that is
-        curved as much as all of p, it is convex.
+        With two shapes at most, of one curve, it is monotone (Moebius). Over one term of q that is
+        curved as much as all of p it is convex; of one term of p, over less curved ones, concave.
         """
         has_p, has_q = self.logs > -np.inf
         here = has_p | has_q
@@ -397,19 +393,21 @@ class _Stretches:
             np.where(has, self.curve, -np.inf).max(0) for has in (here, has_p, has_q)
         )
         alike = (top == np.where(here, self.curve, np.inf).min(0)) & (here.sum(axis=0) <= 2)
-        return np.asarray(alike | ((has_q.sum(axis=0) == 1) & (of_p <= of_q)))
+        concave = (has_p.sum(axis=0) == 1) & (of_q <= of_p)
+        convex = (has_q.sum(axis=0) == 1) & (of_p <= of_q)
+        return np.stack([alike | concave, alike | convex])
 
-    def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Floats]:
-        """ln p/q at both ends of cells [low, high] of stretches j, and a bound on it between.
+    def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
+        """ln p/q at both ends of cells [low, high] of stretches j, and bounds: (2, cells) each.
 
-        Three arrays (cells,). Relative to the leading term of q every term is the exponential of a
-        parabola: the bound is the sum of the largest ones of p over the sum of the least ones of q;
-        or, if that is less, the largest ratio of two terms of one shape.
+        Relative to the leading term of q every term is the exponential of a parabola: the bounds
+        are the sum of the least (largest) values of p over the sum of the largest (least) ones of
+        q; or ``factors``, where these are closer.
         """
         (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
         finite = np.isfinite(high - low)
-        ends = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
-        away = [end - self.anchor[:, j] for end in ends]
+        near = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
+        away = [end - self.anchor[:, j] for end in near]
         heights = [t * (slope - curve * t / 2.0) for t in away]
         limit, leader = self.limits
         left, right = (
@@ -434,15 +432,16 @@ class _Stretches:
             turn = np.where(turns, first + rises[0] ** 2 / (2.0 * bend), first)
             most = np.maximum(np.maximum(first, last), turn)
             least = np.minimum(np.minimum(first, last), turn)
-            above = _sum(np.where(p > -np.inf, p + most, -np.inf))
-            above -= _sum(np.where(q > -np.inf, q + least, -np.inf))
-        larger = np.maximum(left, right)
-        exact = self.largest_at_ends[j] | (self.discrete & (high - low <= 1.0))
-        return (
-            left,
-            right,
-            np.where(exact, larger, np.maximum(larger, np.minimum(above, self.same_factor[j]))),
-        )
+            values = [
+                [np.where(log > -np.inf, log + m, -np.inf) for m in (least, most)] for log in (p, q)
+            ]
+            below, above = (_sum(values[0][k]) - _sum(values[1][1 - k]) for k in (0, 1))
+        ends = np.stack([left, right])
+        smaller, larger = ends.min(axis=0), ends.max(axis=0)
+        below = np.minimum(smaller, np.maximum(below, self.factors[0, j]))
+        above = np.maximum(larger, np.minimum(above, self.factors[1, j]))
+        exact = self.at_ends[:, j] | (self.discrete & (high - low <= 1.0))
+        return ends, np.where(exact, [smaller, larger], [below, above])
 
     def log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
         """ln of the masses of P and of Q on cells, (2, cells)."""
@@ -492,11 +491,10 @@ class _Stretches:
             return Enclosure(math.inf, math.inf, math.inf)
         best, at, upper, low, high = -math.inf, 0.0, -math.inf, self.low[j], self.high[j]
         for _ in range(_ROUNDS):
-            left, right, above = self.bounds(low, high, j)
-            logs, ends = np.append(left, right), np.append(low, high)
+            logs, (_, above) = self.bounds(low, high, j)
             if logs.max() > best:
                 best = float(logs.max())
-                at = min(ends[logs == best].tolist(), key=abs)
+                at = min(np.stack([low, high])[logs == best].tolist(), key=abs)
             doubt = above > best + _GAP * max(1.0, abs(best))
             if doubt.sum() * len(self.curve) > _MOST_ENTRIES:
                 break
@@ -529,7 +527,8 @@ class _Stretches:
             missing = supremum.lower - log_ratio_of_masses(*logs)
             best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
         k = int(np.where(best, logs[0], -np.inf).argmax())
-        return NumberEvent(float(low[k]), float(high[k]), *logs[:, k].tolist(), supremum.lower)
+        log_p, log_q = logs[:, k].tolist()
+        return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
     def excess(self, epsilon: float) -> Excess:
         """The integral of max(0, p - e^epsilon q), by cells that are on one side of e^epsilon."""
@@ -539,8 +538,7 @@ class _Stretches:
         for turn in range(_ROUNDS):
             if not len(j):
                 break
-            most = self.bounds(low, high, j)[2]
-            least = -self.swapped.bounds(low, high, j)[2]
+            least, most = self.bounds(low, high, j)[1]
             log_p, log_q = self.log_masses(low, high, j)
             alone = log_q == -np.inf
             with np.errstate(invalid="ignore", over="ignore"):
@@ -584,41 +582,20 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
     return dict(zip(ordered.tolist(), ordered[first][np.cumsum(first) - 1].tolist(), strict=True))
 
 
-def _spelt_out(mixture: Mixture) -> Mixture:
-    """With the points of short lattices among the points."""
-    points = {value: mass for value, mass in mixture.points.items() if mass > 0.0}
-    pieces = []
-    for piece in mixture.pieces:
-        if not piece.step or piece.high - piece.low > _MOST_POINTS * piece.step:
-            pieces.append(piece)
-            continue
-        term = _Term.of(piece)
-        count = round((term.high - term.low) / term.step) + 1
-        places = term.low + np.arange(count, dtype=np.float64) * term.step
-        for value, log in zip(places.tolist(), term.at(places).tolist(), strict=True):
-            points[value] = points.get(value, 0.0) + math.exp(log)
-    return Mixture(tuple(pieces), points)
-
-
 def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
     """Whether a piece that is no wider than rounding goes on where one as dense ends."""
-    width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
-    neighbours = [piece for piece in pieces if piece is not sliver and not piece.step]
-    if any(piece.low < sliver.high and sliver.low < piece.high for piece in neighbours):
+    others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
+    if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
-    beside = [
-        (piece, piece.low if piece.low >= sliver.high else piece.high)
-        for piece in neighbours
-        if max(piece.low - sliver.high, sliver.low - piece.high) <= near + width
-    ]
-    densities = [np.exp(Mixture((piece,)).log_density(np.array(end))) for piece, end in beside]
-    dense = any(sliver.weight <= (1.0 + 1e-6) * density * width for density in densities)
-    return dense and sliver.weight <= SAME
+    width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
+    beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
+    density = np.exp(Mixture(others).log_density(beside).max())
+    return sliver.weight <= min(SAME, (1.0 + 1e-6) * density * width)
 
 
 def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, float]]]:
     """The terms and the points of both, with numbers that differ by rounding made equal."""
-    mixtures = _spelt_out(p), _spelt_out(q)
+    mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
     places = [value for mixture in mixtures for value in mixture.points]
     for piece in pieces:
@@ -644,7 +621,8 @@ def _aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[_Term], dict[float, 
                 )
         points: dict[float, float] = {}
         for value, mass in mixture.points.items():
-            points[place[value]] = points.get(place[value], 0.0) + mass
+            if mass > 0.0:
+                points[place[value]] = points.get(place[value], 0.0) + mass
         yield terms, points
 
 

@@ -250,7 +250,8 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
         text = spelt(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
-    return _Event(text or _ANY, *np.exp(logs).tolist(), next(iter(notes), ""))
+    chances = np.exp(logs).tolist()
+    return _Event(text or _ANY, chances[0], chances[1], next(iter(notes), ""))
 
 
 def _of_key(
@@ -290,7 +291,7 @@ def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
     parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
 
     def excess(epsilon: float) -> NDArray[np.float64]:
-        return np.sum([part.excess(epsilon) for part in parts], axis=0)
+        return np.asarray(np.sum([part.excess(epsilon) for part in parts], axis=0))
 
     def bounds(epsilon: float) -> tuple[float, float]:
         less = math.exp(epsilon) * lost if lost else 0.0
@@ -361,7 +362,7 @@ class _Part:
             parts = np.where(logs[1] > -np.inf, part, p)
         total = float(parts.sum())
         found = [divergence(*pair, epsilon) for pair in self.dense]
-        return np.sum([[total, total, p.sum(), q.sum()], *found], axis=0)
+        return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
 
 
 def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:

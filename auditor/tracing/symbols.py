@@ -209,8 +209,8 @@ def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *how: function(self.plain(), *how)
 
 
-_PLAIN = bool, int, float, hash, str, repr, format, operator.index
-_UNARY = math.floor, math.ceil, math.trunc, round
+_PLAIN: tuple[Any, ...] = bool, int, float, hash, str, repr, format, operator.index
+_UNARY: tuple[Any, ...] = math.floor, math.ceil, math.trunc, round
 _COMPARED = "lt le gt ge eq ne neg pos abs invert"
 _BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift"
 for _function in _PLAIN:

@@ -427,7 +427,7 @@ def log_ratios(p: Law, q: Law, y: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @given(laws(DENSITIES) | laws(MASSES), laws(DENSITIES) | laws(MASSES), st.floats(0.0, 0.999))
-def test_no_ratio_is_above_the_bound_of_its_cell(p: Law, q: Law, start: float) -> None:
+def test_no_ratio_is_beyond_the_bounds_of_its_cell(p: Law, q: Law, start: float) -> None:
     for pair in _supports(p.mixture, q.mixture):
         j = np.flatnonzero((pair.logs > -INF).any(axis=1).all(axis=0))
         low = np.where(np.isfinite(pair.low[j]), pair.low[j], pair.high[j] - 9.0)
@@ -439,8 +439,10 @@ def test_no_ratio_is_above_the_bound_of_its_cell(p: Law, q: Law, start: float) -
                 first, last = np.floor(first), np.ceil(last)
             inside = np.linspace(first, last, 51)
             inside = np.rint(inside) if pair.discrete else inside
-            ratios = pair.bounds(inside.ravel(), inside.ravel(), np.tile(j, 51))[0]
-            assert np.all(ratios.reshape(inside.shape) <= pair.bounds(first, last, j)[2] + 1e-12)
+            ratios = pair.bounds(inside.ravel(), inside.ravel(), np.tile(j, 51))[0][0]
+            below, above = pair.bounds(first, last, j)[1]
+            assert np.all(ratios.reshape(inside.shape) <= above + 1e-12)
+            assert np.all(ratios.reshape(inside.shape) >= below - 1e-12)
 
 
 def test_the_log_prob_at_a_jump_is_the_larger_limit() -> None:
