@@ -10,36 +10,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import special
-from scipy.optimize import brentq
 
-from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.tracing.answers import spelt
-from fedrec_auditor.auditor.tracing.law import (
+from fedrec_auditor.auditor.tracing.comparison import event_of_ratio, log_ratio
+from fedrec_auditor.auditor.tracing.excess import LawPair
+from fedrec_auditor.auditor.tracing.law import Law, Tag
+from fedrec_auditor.auditor.tracing.lines import Cells
+from fedrec_auditor.auditor.tracing.mixture import Mixture
+from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, NotTraced
+from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
+from fedrec_auditor.auditor.tracing.tables import (
     HOLE,
     MOST_ENTRIES,
+    NOWHERE,
     AnswerLaw,
     Key,
-    Law,
     Table,
-    Tag,
-    TagGroup,
     log,
     numbers_of,
 )
-from fedrec_auditor.auditor.tracing.lines import Cells
-from fedrec_auditor.auditor.tracing.mixture import Mixture, divergence, event_of_ratio, log_ratio
-from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, NotTraced
-from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 
 CLOSE = 1e-6
@@ -49,13 +46,12 @@ _FEW_LEAVES = 8
 _FAR = 1e-250
 # A delta that outweighs all that is left out.
 _NOTHING = 1e-20
-_MOST_EPSILON, _ENDLESS_EPSILON = 1e6, 1e300
-# Log-ratios that are equal but for rounding: the likelier answer is shown; sums of them are one.
-_TIE, _ALIKE = 1e-9, 1e-12
+_ENDLESS_EPSILON = 1e300
+# Log-ratios that are equal but for rounding: the likelier answer is shown.
+_TIE = 1e-9
 _ANY = "any"
 _IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
 _ENDLESS = "The ratio grows without bound towards the end of it."
-_NOWHERE = AnswerLaw(Fraction(0), {})
 
 
 class _Event(NamedTuple):
@@ -130,7 +126,7 @@ def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delt
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
         if not all(_beyond(row[output]) for row in rows if output in row)
     ]
-    table = np.asarray([[log(row.get(o, _NOWHERE).mass) for o in outputs] for row in rows])
+    table = np.asarray([[log(row.get(o, NOWHERE).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
         table,
         name_input=lambda i: names[i],
@@ -142,7 +138,7 @@ def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delt
     high, low = table.max(axis=0), table.min(axis=0)
     with np.errstate(invalid="ignore"):
         output = outputs[int(np.argmax(np.where(high > -np.inf, high - low, 0.0)))]
-    masses = [row.get(output, _NOWHERE) for row in rows]
+    masses = [row.get(output, NOWHERE) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
     notes = [bound.witness.note, _fractions(first.mass, last.mass), _coins(first.cells)]
@@ -284,101 +280,10 @@ def _number(value: float) -> str:
 
 
 def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
-    """The least epsilon at which the hockey-stick divergence is at most delta.
-
-    From below where ``q`` may have ``lost`` more in any place, which is left out of it.
-    """
-    parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
-
-    def excess(epsilon: float) -> NDArray[np.float64]:
-        return np.asarray(np.sum([part.excess(epsilon) for part in parts], axis=0))
-
-    def bounds(epsilon: float) -> tuple[float, float]:
-        less = math.exp(epsilon) * lost if lost else 0.0
-        lower, upper = excess(epsilon)[:2] - less
-        return float(lower), float(upper)
-
-    lower, upper = _crossing(bounds, delta)
-    return _Ratio(
-        lower, upper, lambda: _Event(_factor_words(lower), *excess(_down(lower))[2:].tolist())
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The answers of one tag under two laws, but for what is the same under both.
-
-    ``logs`` (2, answers) are log-masses of those that are listed. Beside each stands, unless
-    ``shift`` is 0, a normal number whose two means are so many deviations apart. ``dense`` are
-    pairs of distributions of numbers.
-    """
-
-    logs: NDArray[np.float64]
-    shift: float
-    dense: list[tuple[Mixture, Mixture]]
-
-    @classmethod
-    def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
-        """Independent blocks together: normal numbers are one, and all else is multiplied out."""
-        logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
-        pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
-        pairs = [pair for pair in pairs if not _equal(*pair)]
-        if lost and len(pairs) > 1:
-            raise NotTraced("paths are left out of an answer of several independent parts")
-        shifts, dense = [], []
-        for one, two in pairs:
-            if (shift := _shift(one, two)) is not None:
-                shifts.append(shift)
-            elif any(HOLE in key for key in (*one, *two)):
-                dense.append((one, two))
-            else:
-                logs = _multiplied(logs, one, two)
-        if len(dense) + bool(shifts) > 1:
-            raise NotTraced("several noises at a delta are followed where they are normal")
-        mixtures = [
-            (one[key].mixture.times(math.exp(p)), two.get(key, _NOWHERE).mixture.times(math.exp(q)))
-            for one, two in dense
-            for key in one
-            if HOLE in key
-            for p, q in logs.T.tolist()
-        ]
-        for pair in dense:
-            plain = [{k: entry for k, entry in t.items() if HOLE not in k} for t in pair]
-            logs = _multiplied(logs, *plain)
-        return cls(logs, math.hypot(*shifts), mixtures)
-
-    def excess(self, epsilon: float) -> NDArray[np.float64]:
-        """Bounds on the divergence, and the masses of what is likelier by more: (4,)."""
-        losses = log_ratio_of_masses(*self.logs)
-        gap = epsilon - np.where(losses == np.inf, 0.0, losses)
-        tails = [np.where((losses == np.inf) | (gap < 0.0), 0.0, -np.inf)] * 2
-        if self.shift:
-            gap = np.where(losses == np.inf, -np.inf, gap)
-            tails = [special.log_ndtr(s * self.shift / 2.0 - gap / self.shift) for s in (1.0, -1.0)]
-        logs = self.logs + tails
-        p, q = np.exp(logs)
-        with np.errstate(invalid="ignore"):
-            part = -p * np.expm1(np.minimum(epsilon + logs[1] - logs[0], 0.0))
-            parts = np.where(logs[1] > -np.inf, part, p)
-        total = float(parts.sum())
-        found = [divergence(*pair, epsilon) for pair in self.dense]
-        return np.asarray(np.sum([[total, total, p.sum(), q.sum()], *found], axis=0))
-
-
-def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
-    """The log-masses (2, answers) beside those of another block, summed up where losses agree."""
-    keys = list(dict.fromkeys((*p, *q)))
-    block = np.array([[log(table.get(key, _NOWHERE).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > MOST_ENTRIES:
-        raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
-    both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
-    both = both[:, both[0] > -np.inf]
-    both = both[:, np.argsort(both[0] - both[1])]
-    losses = both[0] - both[1]
-    with np.errstate(invalid="ignore"):
-        rises = np.diff(losses) > _ALIKE * np.maximum(1.0, np.abs(losses[:-1]))
-    first = np.flatnonzero(np.append(True, rises)[: len(losses)])
-    return np.asarray(np.logaddexp.reduceat(both, first, axis=1)) if len(first) else both
+    """The least epsilon at ``delta``; see ``LawPair.least_epsilon``."""
+    pair = LawPair.of(p, q, lost)
+    lower, upper = pair.least_epsilon(delta)
+    return _Ratio(lower, upper, lambda: _Event(_factor_words(lower), *pair.likelier(_down(lower))))
 
 
 def _down(epsilon: float) -> float:
@@ -393,43 +298,3 @@ def _factor_words(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "the answers that are impossible under the second input"
     return f"the answers that are likelier by a factor above e^{_down(epsilon):.6g}"
-
-
-def _crossing(bounds: Callable[[float], tuple[float, float]], delta: float) -> tuple[float, float]:
-    """Epsilons at which a falling divergence, known within bounds, is above and at most delta."""
-    if bounds(0.0)[1] <= delta:
-        return 0.0, 0.0
-    high = 1.0
-    while bounds(high)[1] > delta:
-        high *= 2.0
-        if high > _MOST_EPSILON:
-            endless = bounds(math.inf)[0] > delta
-            known = high / 2.0 if bounds(high / 2.0)[0] > delta else 0.0
-            return math.inf if endless else known, math.inf
-    middle = brentq(lambda epsilon: sum(bounds(epsilon)) / 2.0 - delta, 0.0, high, xtol=1e-13)
-    step = 1e-12 * max(1.0, middle)
-    lower, upper = middle - step, middle + step
-    while lower > 0.0 and bounds(lower)[0] <= delta:
-        step, lower = 4.0 * step, middle - 4.0 * step
-    while bounds(upper)[1] > delta:
-        step, upper = 4.0 * step, middle + 4.0 * step
-    return max(lower, 0.0), upper
-
-
-def _equal(p: Table, q: Table) -> bool:
-    return p.keys() == q.keys() and all(
-        p[key].mass == q[key].mass and p[key].mixture == q[key].mixture for key in p
-    )
-
-
-def _shift(p: Table, q: Table) -> float | None:
-    """How many deviations two normal numbers of one deviation are apart; None for others."""
-    if list(p) != list(q) or len(p) != 1:
-        return None
-    (one,), (two,) = p.values(), q.values()
-    pieces = one.mixture.pieces, two.mixture.pieces
-    if any(map(len, (one.mixture.points, two.mixture.points))) or {*map(len, pieces)} != {1}:
-        return None
-    (a,), (b,) = pieces
-    whole = all(math.isinf(end) for piece in (a, b) for end in (piece.low, piece.high))
-    return (a.mean - b.mean) / a.sd if a.sd and a.sd == b.sd and whole else None
