@@ -27,7 +27,7 @@ def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
         return False
     width, near = sliver.high - sliver.low, 2.0 * SAME * max(abs(sliver.low), abs(sliver.high))
     beside = np.linspace(sliver.low - near - width, sliver.high + near + width, 64)
-    density = np.exp(Mixture(others).log_density(beside).max())
+    density = math.exp(Mixture(others).log_density(beside).max())
     return sliver.weight <= min(SAME, (1.0 + 1e-6) * density * width)
 
 

@@ -90,10 +90,12 @@ class TracedArray(np.ndarray):
             raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
-        if not any(map(_symbolic, inputs)):
-            return self._plainly(ufunc, method, inputs, out, {**options, **given})
-        if ufunc.signature is not None:
-            found: Any = getattr(ufunc, method)(*map(objects_of, inputs), **options)
+        symbolic = any(map(_symbolic, inputs))
+        if not symbolic:
+            plain = map(_decided, inputs)
+            found: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
+        elif ufunc.signature is not None:
+            found = getattr(ufunc, method)(*map(objects_of, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
             found = _each(ufunc)(*map(objects_of, inputs))
@@ -104,28 +106,19 @@ class TracedArray(np.ndarray):
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
             found = getattr(_each(ufunc), method)(*map(objects_of, inputs), **options)
-        if isinstance(found, np.ndarray):
-            found = _finished(found, dtype, inputs)
-        else:
-            found = apply(converter(dtype), found)
+        if symbolic:
+            array = isinstance(found, np.ndarray)
+            found = _finished(found, dtype, inputs) if array else apply(converter(dtype), found)
         if out is None:
             return found
         if not isinstance(out[0], TracedArray) and isinstance(found, TracedArray):
             if _symbolic(found):
                 raise NotTraced("random numbers are written into an array that holds plain ones")
             found = found.plain()
-        if not np.can_cast(dtype, out[0].dtype, "same_kind"):
+        if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
         out[0][...] = found
         return out[0]
-
-    def _plainly(self, ufunc: Any, method: str, inputs: Any, out: Any, options: Any) -> Any:
-        """A function of arrays that no coin has touched."""
-        found = getattr(ufunc, method)(*map(_decided, inputs), **options)
-        if out is not None:
-            out[0][...] = found
-            return out[0]
-        return _boxed(found)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = _HANDLERS.get(function)
@@ -365,15 +358,11 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
                 copied = given.copy() if function is np.array else given
                 return copied if dtype is None else copied.astype(dtype)
             if isinstance(given, (list, tuple, Symbol)):
-                with suppress(ValueError):  # of ragged lists
-                    objects = (
-                        objects_of(given)
-                        if isinstance(given, Symbol)
-                        else np.array(_nested(given), dtype=object)
-                    )
-                    if any(isinstance(entry, Symbol) for entry in objects.ravel()):
-                        kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
-                        return TracedArray.typed(objects, kind if dtype is None else dtype)
+                single = isinstance(given, Symbol)
+                objects = objects_of(given) if single else np.array(_nested(given), dtype=object)
+                if any(isinstance(entry, Symbol) for entry in objects.ravel()):
+                    kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
+                    return TracedArray.typed(objects, kind if dtype is None else dtype)
         made = function(*args, **kwargs)
         if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
             return TracedArray.typed(made.astype(object), made.dtype)

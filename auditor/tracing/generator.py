@@ -43,12 +43,16 @@ class TracedGenerator(np.random.Generator):
         super().__init__(np.random.PCG64(0))
         self.path = path
 
+    def real(self, family: str, size: Any, name: str = "") -> Any:
+        """Draws of a standard family."""
+        name = name or f"{family}()"
+        return self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+
     def noise(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
         """Draws of a standard family, scaled and shifted."""
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        name = name or f"{family}()"
-        return loc + scale * self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+        return loc + scale * self.real(family, size, name)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
@@ -265,8 +269,10 @@ def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
         given = dict(zip((*parameters, "size", "dtype", "out"), args, strict=False)) | kwargs
         if given.get("out") is not None:
             raise NotTraced(f"{name}(out=) is not followed")
-        loc, scale, size = given.get("loc", 0.0), given.get("scale", 1.0), given.get("size")
-        return self.noise(family, loc, scale, size, "random()" if name == "random" else "")
+        if not parameters:
+            return self.real(family, given.get("size"), "random()" if name == "random" else "")
+        loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
+        return self.noise(family, loc, scale, given.get("size"))
 
     return draw
 

@@ -71,15 +71,6 @@ class Piece:
                 f"the density vanishes, got {self}. Cut the piece or correct its rate."
             )
 
-    def masses(self, ends: Floats) -> Floats:
-        """The masses (n - 1,) between rising ends (n,) that lie within; not of a lattice."""
-        term = Term.of(self)
-        nearest = np.clip(term.anchor, ends[:-1], ends[1:])
-        slope = np.abs(term.slope - term.curve * (nearest - term.anchor))
-        sides = np.stack([nearest - ends[:-1], ends[1:] - nearest])
-        logs = log_integral(np.stack([slope, slope]), term.curve, sides, 0.0)
-        return np.asarray(np.exp(term.at(nearest) + np.logaddexp(*logs)))
-
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -107,11 +98,19 @@ class Term:
             anchor, centre, curve = min(max(piece.mean, low), high), piece.mean, piece.sd**-2
         else:
             anchor, centre, curve = high if piece.rate > 0.0 else low, piece.rate, 0.0
-        term = cls(low, high, anchor, math.log(piece.weight), centre, curve, piece.step)
-        sides = np.array([anchor - low, high - anchor])
-        logs = log_integral(np.full(2, abs(term.slope)), curve, sides, piece.step)
-        total = np.logaddexp(*logs) if piece.sd else logs.max()
-        return replace(term, value=term.value - float(total))
+        term = cls(low, high, anchor, 0.0, centre, curve, piece.step)
+        whole = float(term.log_masses(np.array(low), np.array(high)))
+        return replace(term, value=math.log(piece.weight) - whole)
+
+    def log_masses(self, low: Floats, high: Floats) -> Floats:
+        """ln of its mass on each of [low, high], which lie within; of a lattice, on all of it."""
+        nearest = np.clip(self.anchor, low, high)
+        slope = np.abs(self.slope - self.curve * (nearest - self.anchor))
+        sides = np.stack([nearest - low, high - nearest])
+        logs = log_integral(np.stack([slope, slope]), self.curve, sides, self.step)
+        # Without a curve the anchor is an end, and all lies on one side.
+        whole = np.logaddexp(*logs) if self.curve else logs.max(axis=0)
+        return np.asarray(self.at(nearest) + whole)
 
     @property
     def slope(self) -> float:
@@ -299,7 +298,8 @@ def _floored(mixture: Mixture) -> Mixture:
         first, beyond = float(np.ceil(low)), float(np.floor(high))
         steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
         ends = np.unique([low, high, *(steps if first <= beyond else [])])
-        for a, b, mass in zip(ends[:-1], ends[1:], piece.masses(ends).tolist(), strict=True):
+        masses = np.exp(Term.of(piece).log_masses(ends[:-1], ends[1:]))
+        for a, b, mass in zip(ends[:-1], ends[1:], masses.tolist(), strict=True):
             if (a, b) == (first, beyond) and not piece.sd:
                 lattices.append(Piece(mass, a, b - 1.0, rate=piece.rate, step=1.0))
             elif mass > 0.0:

@@ -49,11 +49,7 @@ class AnswerLaw:
 
 
 Table = dict[Key, AnswerLaw]
-NOWHERE = AnswerLaw(Fraction(0), {})
-"""An answer that never comes."""
-
-
-Table = dict[Key, AnswerLaw]
+"""What a block of leaves may be, and how likely."""
 NOWHERE = AnswerLaw(Fraction(0), {})
 """An answer that never comes."""
 
