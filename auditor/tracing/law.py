@@ -76,15 +76,11 @@ class Law:
 
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
-        if not isinstance(outputs, np.ndarray):
+        if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
-        if not outputs.ndim:
-            return self._of_rows("value", [(leaf(outputs[()]),)])[0]
         if not len(outputs):
             return np.empty(0)
-        structure = read(outputs[0]).structure
-        rows = outputs.reshape(len(outputs), -1)
-        return self._of_rows(structure, rows)
+        return self._of_rows(read(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, answers: Sequence[Any]) -> NDArray[np.float64]:
         """Log-probabilities, or densities, of many answers, (n,)."""

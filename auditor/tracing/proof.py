@@ -100,7 +100,9 @@ def proved(
         if delta or rare:
             ratio = _at_delta(laws[a], laws[b], delta, LEFT_OUT * laws[b].left_out * rare)
         else:
-            ratio = _at_zero(laws[a], laws[b])
+            ratios = [_of_tag(laws[a], laws[b], tag) for tag in laws[a].groups]
+            ratio = max(ratios, key=lambda ratio: ratio.lower)
+            worst = max(worst, *(ratio.upper for ratio in ratios))
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
@@ -183,12 +185,8 @@ def _coin(source: Source, cell: Any) -> str:
     return f"{source.name} in {' or '.join(ends)}"
 
 
-def _at_zero(p: Law, q: Law) -> _Ratio:
-    """The largest log-ratio over tags."""
-    return max((_of_tag(p, q, tag) for tag in p.groups), key=lambda ratio: ratio.lower)
-
-
 def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
+    """The largest log-ratio of the answers of a tag."""
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
@@ -196,7 +194,7 @@ def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
     chosen: dict[tuple[int, ...], Key] = {}
     for block, table in group.tables.items():
         ratios = {key: _of_entry(key, table[key], other.tables[block].get(key)) for key in table}
-        low, high = max(ratios.values())
+        low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
         if low > 0.0:  # the others tell nothing
             least = low if math.isinf(low) else low - _TIE * max(1.0, low)
