@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
-from fedrec_auditor.auditor.tracing.alignment import Lattice, aligned, lattices_of
-from fedrec_auditor.auditor.tracing.mixture import Floats, Mixture, Term, log_integral
+from fedrec_auditor.auditor.tracing.mixture import (
+    Floats,
+    Lattice,
+    Mixture,
+    Term,
+    aligned,
+    lattices_of,
+    log_integral,
+)
 
 Indices = NDArray[np.intp]
 
