@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.lines import Line, converter, pick, to_item
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply, converter, pick, to_item
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 
 class TracedArray(np.ndarray):
@@ -70,7 +72,7 @@ class TracedArray(np.ndarray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
                 full = isinstance(value, MaskedEntries) and value.follows(index)
                 if full or not np.ndim(value):
-                    value = value.values.objects if full else _objects(value)
+                    value = value.values.objects if full else objects_of(value)
                     value = _each(converter(self.stands_for))(value)
                     self.objects[...] = _each(pick)(index.objects, value, self.objects)
                     return
@@ -80,7 +82,7 @@ class TracedArray(np.ndarray):
         places = _plain_index(index)
         if isinstance(value, Symbol):  # or NumPy would put the box into the array
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _each(converter(self.stands_for))(_objects(value))
+        self.objects[places] = _each(converter(self.stands_for))(objects_of(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -88,42 +90,35 @@ class TracedArray(np.ndarray):
             raise NotTraced(f"numpy.{ufunc.__name__} with where=, at or reduceat is not followed")
         dtype = options.pop("dtype", None)
         given = {} if dtype is None else {"dtype": dtype}
-        if not any(map(_symbolic, inputs)):
-            return self._plainly(ufunc, method, inputs, out, {**options, **given})
-        if ufunc.signature is not None:
-            found: Any = getattr(ufunc, method)(*map(_objects, inputs), **options)
+        symbolic = any(map(_symbolic, inputs))
+        if not symbolic:
+            plain = map(_decided, inputs)
+            found: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
+        elif ufunc.signature is not None:
+            found = getattr(ufunc, method)(*map(objects_of, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
-            found = _each(ufunc)(*map(_objects, inputs))
+            found = _each(ufunc)(*map(objects_of, inputs))
             dtype = _type(ufunc, inputs, **given)
         else:
             both = inputs if method == "outer" else inputs[:1]
             dtype = _type(getattr(ufunc, method), both, **given)
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
-            found = getattr(_each(ufunc), method)(*map(_objects, inputs), **options)
-        if isinstance(found, np.ndarray):
-            found = _finished(found, dtype, inputs)
-        else:
-            found = apply(converter(dtype), found)
+            found = getattr(_each(ufunc), method)(*map(objects_of, inputs), **options)
+        if symbolic:
+            array = isinstance(found, np.ndarray)
+            found = _finished(found, dtype, inputs) if array else apply(converter(dtype), found)
         if out is None:
             return found
         if not isinstance(out[0], TracedArray) and isinstance(found, TracedArray):
             if _symbolic(found):
                 raise NotTraced("random numbers are written into an array that holds plain ones")
             found = found.plain()
-        if not np.can_cast(dtype, out[0].dtype, "same_kind"):
+        if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
         out[0][...] = found
         return out[0]
-
-    def _plainly(self, ufunc: Any, method: str, inputs: Any, out: Any, options: Any) -> Any:
-        """A function of arrays that no coin has touched."""
-        found = getattr(ufunc, method)(*map(_decided, inputs), **options)
-        if out is not None:
-            out[0][...] = found
-            return out[0]
-        return _boxed(found)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         handler = _HANDLERS.get(function)
@@ -218,14 +213,14 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
     """``ufunc`` of arrays and symbols, entry by entry."""
-    return _finished(_each(ufunc)(*map(_objects, inputs)), _type(ufunc, inputs), inputs)
+    return _finished(_each(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
     """A NumPy function of symbols, as of arrays without dimensions."""
 
     def whole(value: Any) -> Any:
-        return TracedArray.of(_objects(value), float) if isinstance(value, Symbol) else value
+        return TracedArray.of(objects_of(value), float) if isinstance(value, Symbol) else value
 
     found = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
     single = isinstance(found, TracedArray) and not found.ndim
@@ -238,44 +233,32 @@ def _each(function: Callable[..., Any]) -> Any:
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
-def boxed(value: Any) -> Any:
-    """One object as an array without dimensions."""
-    box = np.empty((), dtype=object)
-    box[()] = value
-    return box
-
-
-def _objects(value: Any) -> Any:
-    """An array as one of objects; a symbol or a number as it is."""
+def objects_of(value: Any) -> Any:
+    """An array as one of objects, a symbol as one without dimensions; a number as it is."""
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
-        return _objects(value.plain())
-    if isinstance(value, Symbol):
-        return boxed(value)
-    array = np.asarray(value)
-    return _scalars(array) if array.ndim else value
+        return objects_of(value.plain())
+    symbol = isinstance(value, Symbol)
+    array = np.empty((), object) if symbol else np.asarray(value)
+    if not (symbol or array.ndim):
+        return value
+    # Each entry is the number of NumPy that it is.
+    objects = np.empty(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        objects[place] = value if symbol else array[place]
+    return objects
 
 
 def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
     """The type that NumPy itself gives, or its TypeError."""
 
     def typical(value: Any) -> Any:
-        if isinstance(value, Symbol):
-            value = value.pieces()[0][1]
-            return 1.0 if isinstance(value, Line) else value
-        return np.ones(value.ndim and 1, value.dtype) if isinstance(value, np.ndarray) else value
+        array = isinstance(value, np.ndarray)
+        return np.ones(value.ndim and 1, value.dtype) if array else _typical(value)
 
     with np.errstate(all="ignore"):
         return np.asarray(function(*map(typical, inputs), **options)).dtype
-
-
-def _scalars(array: Any) -> Any:
-    """The entries of a plain array as objects, each the number of NumPy that it is."""
-    objects = np.empty(array.shape, dtype=object)
-    for place, entry in zip(np.ndindex(array.shape), array.ravel(), strict=True):
-        objects[place] = entry
-    return objects
 
 
 def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
@@ -321,7 +304,7 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _each(pick)(_objects(condition), _objects(a), _objects(b))
+    picked = _each(pick)(objects_of(condition), objects_of(a), objects_of(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
@@ -338,11 +321,7 @@ def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
     digits = int(decimals)
     rounded = np.frompyfunc(lambda entry: apply(np.round, entry, digits), 1, 1)
-    return TracedArray.typed(rounded(_objects(array)), array.dtype)
-
-
-def _copy(array: Any, *_: Any, **__: Any) -> Any:
-    return array.copy()
+    return TracedArray.typed(rounded(objects_of(array)), array.dtype)
 
 
 _HANDLERS: dict[Any, Callable[..., Any]] = {
@@ -350,6 +329,55 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.clip: _clip,
     np.round: _round,
     np.around: _round,
-    np.copy: _copy,
+    np.copy: lambda array, *_, **__: array.copy(),
 }
 Symbol.of_symbols, Symbol.elementwise = of_symbols, elementwise
+
+
+def _typical(entry: Any) -> Any:
+    """A plain number of the type of an entry."""
+    value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
+    return 1.0 if isinstance(value, Line) else value
+
+
+def _nested(value: Any) -> Any:
+    """Nested lists of objects, in the place of arrays too."""
+    if isinstance(value, (list, tuple)):
+        return [_nested(entry) for entry in value]
+    return objects_of(value).tolist() if isinstance(value, np.ndarray) else value
+
+
+def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
+    """A maker of arrays, which may hold symbols later on unless these are decided as drawn."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        given = args[0] if args else None
+        if function in (np.array, np.asarray):
+            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            if isinstance(given, TracedArray):
+                copied = given.copy() if function is np.array else given
+                return copied if dtype is None else copied.astype(dtype)
+            if isinstance(given, (list, tuple, Symbol)):
+                single = isinstance(given, Symbol)
+                objects = objects_of(given) if single else np.array(_nested(given), dtype=object)
+                if any(isinstance(entry, Symbol) for entry in objects.ravel()):
+                    kind = np.array([_typical(entry) for entry in objects.ravel()]).dtype
+                    return TracedArray.typed(objects, kind if dtype is None else dtype)
+        made = function(*args, **kwargs)
+        if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
+            return TracedArray.typed(made.astype(object), made.dtype)
+        return made
+
+    return make
+
+
+def makers(eager: bool) -> dict[int, Any]:
+    """What stands for functions that make plain numbers or arrays, so that they take symbols."""
+
+    def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments, **named: (
+            function(*arguments, **named) if named else apply(function, *arguments)
+        )
+
+    found = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
+    return found | {id(f): lazy(f) for f in (float, int, *known.MATH.values())}

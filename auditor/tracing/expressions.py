@@ -15,8 +15,9 @@ from typing import Any
 from fedrec_auditor.auditor.tracing.comparisons import Comparisons
 from fedrec_auditor.auditor.tracing.frames import Frame, Function
 from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.lines import pick
 from fedrec_auditor.auditor.tracing.objects import METACLASSES
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, pick
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 BINARY: dict[type, tuple[Any, str]] = {
     ast.Add: (operator.add, "add"),

@@ -16,9 +16,10 @@ import numpy as np
 
 from fedrec_auditor.auditor.exact.check import Check
 from fedrec_auditor.auditor.tracing.answers import Answer
+from fedrec_auditor.auditor.tracing.lines import Line
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.sources import Real
-from fedrec_auditor.auditor.tracing.symbols import Line, Symbol
+from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 NAME = "form of the answers"
 _NOISE = "noise"

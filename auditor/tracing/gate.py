@@ -21,10 +21,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process, makers
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, makers
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process
+from fedrec_auditor.auditor.tracing.lines import Line
 from fedrec_auditor.auditor.tracing.paths import Changed, LeftOut, NotTraced, Path
-from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 _ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
 _ATOMS |= {

@@ -6,11 +6,9 @@ global ones. Whatever is not modelled refuses by name.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -18,22 +16,11 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.arrays import TracedArray, _objects, boxed
+from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
+from fedrec_auditor.auditor.tracing.lines import SEED, Line, Piece, exact
 from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
 from fedrec_auditor.auditor.tracing.sources import Discrete, Real
-from fedrec_auditor.auditor.tracing.symbols import (
-    SEED,
-    Floor,
-    Line,
-    Piece,
-    Plain,
-    Symbol,
-    apply,
-    exact,
-    settled,
-    to_float,
-    to_int,
-)
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settled
 
 _MOST_VALUES = 1 << 12
 """Values of one discrete draw, at most."""
@@ -56,17 +43,20 @@ class TracedGenerator(np.random.Generator):
         super().__init__(np.random.PCG64(0))
         self.path = path
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Uniform on [0, 1), as real numbers."""
-        if out is not None:
-            raise NotTraced("random(out=) is not followed")
-        return self._real("random()", "uniform", size)
+    def real(self, family: str, size: Any, name: str = "") -> Any:
+        """Draws of a standard family."""
+        name = name or f"{family}()"
+        return self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+
+    def noise(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
+        """Draws of a standard family, scaled and shifted."""
+        if size is None and (np.ndim(loc) or np.ndim(scale)):
+            size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
+        return loc + scale * self.real(family, size, name)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         """Uniform on [low, high)."""
-        if size is None and (np.ndim(low) or np.ndim(high)):
-            size = np.broadcast_shapes(np.shape(low), np.shape(high))
-        return low + (high - low) * self._real("uniform()", "uniform", size)
+        return self.noise("uniform", low, high - low, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
         """Uniform on [0, 1], the one beta distribution that is followed."""
@@ -74,31 +64,11 @@ class TracedGenerator(np.random.Generator):
             raise NotTraced("beta with other parameters than 1 is not modelled")
         return self.uniform(size=size)
 
-    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """Laplace noise."""
-        return self._noise("laplace", loc, scale, size)
-
-    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """Normal noise."""
-        return self._noise("normal", loc, scale, size)
-
-    def standard_normal(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Normal noise of scale 1."""
-        return self._noise("normal", 0.0, 1.0, size, out)
-
-    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
-        """Exponential noise."""
-        return self._noise("exponential", 0.0, scale, size)
-
-    def standard_exponential(self, size: Any = None, **options: Any) -> Any:  # type: ignore[override]
-        """Exponential noise of scale 1."""
-        return self._noise("exponential", 0.0, 1.0, size, options.get("out"))
-
     def geometric(self, p: Any, size: Any = None) -> Any:
         """1, 2, ...: the trials until the first success."""
-        share = _number(p)
-        if not 0 < share <= 1:
-            raise ValueError("p < 0, p > 1 or p is NaN")
+        share = _share(p)
+        if share == 0:
+            raise ValueError("p <= 0, p > 1 or p contains NaNs")
         if share == 1:
             return self._filled(size, np.int64, lambda: np.int64(1))
         rate = -math.log1p(-float(share))
@@ -118,30 +88,30 @@ class TracedGenerator(np.random.Generator):
         if np.ndim(low) or np.ndim(high):
             raise NotTraced("integers with an array of bounds is not followed")
         first, beyond = int(low), int(high) + endpoint
-        if beyond <= first:
+        many, name = beyond - first, f"integers({first}, {beyond})"
+        if many <= 0:
             raise ValueError("low >= high")
-        if beyond - first > _MANY:
-            name = "integers()" if self.huge else SEED
-            return first + (beyond - first) * self._real(name, "uniform", size)
-        if beyond - first > _MOST_VALUES:
-            source = partial(Real, f"integers({first}, {beyond})", "integers", 0.0, beyond - first)
+        if many > _MANY:
+            return self.noise("uniform", first, many, size, "integers()" if self.huge else SEED)
+        if many > _MOST_VALUES:
+            source = partial(Real, name, "integers", 0.0, many)
             return first + self._filled(size, dtype, lambda: self._line(source()))
         values = _whole_numbers(first, beyond, np.dtype(dtype).type)
-        return self._uniformly(f"integers({first}, {beyond})", values, size, dtype)
+        return self._filled(size, dtype, lambda: self._discrete(name, values, _equal_masses(many)))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Successes in n trials."""
         if np.ndim(n) or np.ndim(p):
-            every = np.broadcast(_objects(n), _objects(p), np.empty(() if size is None else size))
+            every = np.broadcast(
+                objects_of(n), objects_of(p), np.empty(() if size is None else size)
+            )
             drawn = np.empty(every.size, dtype=object)
             for place, one in enumerate(every):
                 drawn[place] = self.binomial(*one[:2])
             return self._together(drawn, every.shape, np.int64)
-        trials, share = int(n), _number(p)
+        trials, share = int(n), _share(p)
         if trials > _MOST_VALUES:
             raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
-        if not 0 <= share <= 1:
-            raise ValueError("p < 0, p > 1 or p is NaN")
         if trials * share.denominator.bit_length() > _MANY_BITS:
             raise NotTraced(f"binomial of {trials:,} trials has probabilities of too many digits")
         masses = tuple(
@@ -161,53 +131,32 @@ class TracedGenerator(np.random.Generator):
         shuffle: bool = True,
     ) -> Any:
         """Elements of ``a``, with or without replacement."""
-        if axis:
-            raise NotTraced("choice along another axis is not followed")
-        if isinstance(a, Symbol):
-            a = a.plain()
-        many = int(a) if np.ndim(a) == 0 else len(a)
-        array = np.arange(many) if np.ndim(a) == 0 else a
-        array = array if isinstance(array, TracedArray) else np.asarray(array)
-        if many > _MOST_VALUES:
-            raise NotTraced(f"choice of {many:,} elements, more than {_MOST_VALUES:,}")
+        array = _rows(a, "choice", axis)
+        many = len(array)
         if many == 0:
             raise ValueError("a cannot be empty unless no samples are taken")
-        shares = [Fraction(1, many)] * many
+        shares: Sequence[Any] = _equal_masses(many)
         if p is not None:
-            given = [_number(share) for share in p]
-            if len(given) != many or abs(sum(given) - 1) > 1e-7 or min(given) < 0:
+            given = [_share(share) for share in p]
+            if len(given) != many or abs(sum(given) - 1) > 1e-7:
                 raise ValueError("probabilities do not sum to 1")
-            total = sum(given)
-            shares = [share / total for share in given]
+            shares = [share / sum(given) for share in given]
         name = f"choice of {many}"
-        if replace or size is None:
-            if array.ndim > 1 or array.dtype.kind not in "biuf":
-                places = self._filled(size, object, lambda: self._place(name, shares))
-                plain = np.vectorize(lambda place: int(place), otypes=[np.int64])(places)
-                found = array[plain]
-                return found if np.ndim(places) else (found[()] if array.ndim == 1 else found)
-            values = tuple(array)
-            symbolic = any(isinstance(value, Symbol) for value in values)
-            if symbolic:
-                return self._filled(
-                    size, array.dtype, lambda: values[int(self._place(name, shares))]
-                )
-            return self._filled(
-                size, array.dtype, lambda: self._discrete(name, values, tuple(shares))
-            )
-        shape = (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))
-        picks = self._without_replacement(shares, math.prod(shape))
-        return array[np.array(picks, dtype=np.int64).reshape(shape)]
+        if not replace and size is not None:
+            picks = self.without_replacement(shares, math.prod(_shape(size)))
+            return array[np.array(picks, dtype=np.int64).reshape(_shape(size))]
+        if array.ndim > 1 or array.dtype.kind not in "biuf":
+            picks = [self.place(name, shares) for _ in range(math.prod(_shape(size)))]
+            return array[np.array(picks, dtype=np.int64).reshape(_shape(size))[()]]
+        values = tuple(array)
+        if any(isinstance(value, Symbol) for value in values):
+            return self._filled(size, array.dtype, lambda: values[self.place(name, shares)])
+        return self._filled(size, array.dtype, lambda: self._discrete(name, values, tuple(shares)))
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """A random order of a range, or of the rows of an array."""
-        array = np.arange(int(x)) if np.ndim(x) == 0 else x
-        array = array if isinstance(array, TracedArray) else np.asarray(array)
-        if axis:
-            raise NotTraced("permutation along another axis is not followed")
-        many = len(array)
-        order = self._without_replacement([Fraction(1, many)] * many, many)
-        return array[np.array(order, dtype=np.int64)]
+        array = _rows(x, "permutation", axis)
+        return array[np.array(self._order(len(array)), dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
         """The entries of a row in a random order."""
@@ -219,8 +168,7 @@ class TracedGenerator(np.random.Generator):
         """Bring the elements of ``x`` into a random order, in place."""
         if axis:
             raise NotTraced("shuffle along another axis is not followed")
-        many = len(x)
-        order = self._without_replacement([Fraction(1, many)] * many, many)
+        order = self._order(len(x))
         x[:] = x[np.array(order)] if isinstance(x, np.ndarray) else [x[k] for k in order]
 
     @property
@@ -236,41 +184,48 @@ class TracedGenerator(np.random.Generator):
         if a is None or self.path.values is not None:
             return
         line = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
-        if isinstance(line, Line) and isinstance(line.variable, Floor):
-            line = line.variable.line
-        if not isinstance(line, Line):
-            raise NotTraced("a generator is seeded by what is no fresh draw")
-        source = line.variable.source
-        many = source.count or (source.family == "uniform") * line.coefficient
-        if many < _SEEDS or source.whole != self.path.limits.get(source, source.whole):
-            raise NotTraced("a generator is seeded by what is no fresh draw")
-        self.path.used_up.add(source)
-        self.path.changes += 1
+        if isinstance(line, Line) and line.function is math.floor:
+            line = line.inner
+        source = line.source if isinstance(line, Line) else None
+        if isinstance(line, Line) and source is not None:
+            many = source.count or (source.family == "uniform") * line.coefficient
+            if many >= _SEEDS and source.whole == self.path.limits.get(source, source.whole):
+                self.path.used_up.add(source)
+                self.path.changes += 1
+                return
+        raise NotTraced("a generator is seeded by what is no fresh draw")
 
     def spawn(self, n_children: int) -> Any:
         """Generators of the same path: their draws are independent."""
         return [self for _ in range(n_children)]
 
-    def _noise(self, family: str, loc: Any, scale: Any, size: Any, out: Any = None) -> Any:
-        if out is not None:
-            raise NotTraced(f"{family}(out=) is not followed")
-        if size is None and (np.ndim(loc) or np.ndim(scale)):
-            size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
-        return loc + scale * self._real(f"{family}()", family, size)
+    def uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
+        """One of the values, each as likely as any other."""
+        return self._discrete(name, values, _equal_masses(len(values)))
 
-    def _real(self, name: str, family: str, size: Any) -> Any:
-        return self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+    def place(self, name: str, shares: Sequence[Fraction]) -> int:
+        """A place, on which the path decides."""
+        return int(settled(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
+
+    def without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
+        """Different places, drawn one after the other from those that are left."""
+        left, picks = list(range(len(shares))), []
+        if count > sum(share > 0 for share in shares):
+            raise ValueError("Cannot take a larger sample than population when replace is False")
+        for _ in range(count):
+            total = sum((shares[k] for k in left), Fraction(0))
+            weights = [shares[k] / total for k in left]
+            picks.append(left.pop(self.place(f"one of {len(left)}", weights)))
+        return picks
+
+    def _order(self, many: int) -> list[int]:
+        return self.without_replacement(_equal_masses(many), many) if many else []
 
     def _line(self, source: Real) -> Any:
         value = self.path.add(source)
         if value is not None:
             return np.int64(value) if source.lattice else value
-        line = Line(Fraction(1), Fraction(0), Plain(source))
-        return Symbol(self.path, [({source: source.whole}, line)])
-
-    def _uniformly(self, name: str, values: tuple[Any, ...], size: Any, dtype: Any) -> Any:
-        masses = _equal_masses(len(values))
-        return self._filled(size, dtype, lambda: self._discrete(name, values, masses))
+        return Symbol(self.path, [({source: source.whole}, Line(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
         """A symbol of a new source; its value in a replay, or where the path decides at once."""
@@ -287,34 +242,17 @@ class TracedGenerator(np.random.Generator):
         symbol = Symbol(self.path, pieces)
         return symbol.plain() if self.path.eager else symbol
 
-    def _place(self, name: str, shares: Sequence[Fraction]) -> int:
-        """A place, on which the path decides."""
-        return int(settled(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
-
-    def _without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
-        """Different places, drawn one after the other from those that are left."""
-        left, picks = list(range(len(shares))), []
-        if count > len(left) or count > sum(share > 0 for share in shares):
-            raise ValueError("Cannot take a larger sample than population when replace is False")
-        for _ in range(count):
-            total = sum((shares[k] for k in left), Fraction(0))
-            weights = [shares[k] / total for k in left]
-            picks.append(left.pop(self._place(f"one of {len(left)}", weights)))
-        return picks
-
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
         """One draw, or an array of them."""
         if size is None:
             return draw()
-        shape = (int(size),) if np.ndim(size) == 0 else tuple(map(int, size))
-        if math.prod(shape) > MOST_SOURCES:
-            raise NotTraced(
-                f"one call draws {math.prod(shape):,} random numbers, more than {MOST_SOURCES:,}"
-            )
-        objects = np.empty(math.prod(shape), dtype=object)
-        for place in range(len(objects)):
-            objects[place] = draw()
-        return self._together(objects, shape, dtype)
+        many = math.prod(_shape(size))
+        if many > MOST_SOURCES:
+            raise NotTraced(f"one call draws {many:,} random numbers, more than {MOST_SOURCES:,}")
+        draws = np.empty(many, dtype=object)
+        for place in range(many):
+            draws[place] = draw()
+        return self._together(draws, _shape(size), dtype)
 
     def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
         """Draws as an array, a plain one in replays and where none of them is open."""
@@ -322,6 +260,43 @@ class TracedGenerator(np.random.Generator):
         if self.path.values is not None or (self.path.eager and not open_draws):
             return np.array(draws.tolist(), dtype=dtype).reshape(shape)
         return TracedArray.of(draws.reshape(shape), dtype)
+
+
+def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
+    """A method that draws noise of a family; ``parameters`` are those it has of loc and scale."""
+
+    def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip((*parameters, "size", "dtype", "out"), args, strict=False)) | kwargs
+        if given.get("out") is not None:
+            raise NotTraced(f"{name}(out=) is not followed")
+        if not parameters:
+            return self.real(family, given.get("size"), "random()" if name == "random" else "")
+        loc, scale = given.get("loc", 0.0), given.get("scale", 1.0)
+        return self.noise(family, loc, scale, given.get("size"))
+
+    return draw
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotTraced(f"{name} is not modelled")
+
+    return refuse
+
+
+_NOISES: dict[str, tuple[str, ...]] = {
+    "random": ("uniform",),
+    "laplace": ("laplace", "loc", "scale"),
+    "normal": ("normal", "loc", "scale"),
+    "standard_normal": ("normal",),
+    "exponential": ("exponential", "scale"),
+    "standard_exponential": ("exponential",),
+}
+for _name, (_family, *_parameters) in _NOISES.items():
+    setattr(TracedGenerator, _name, _noise(_family, _name, *_parameters))
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in vars(TracedGenerator):
+        setattr(TracedGenerator, _name, _refusing(f"Generator.{_name}"))
 
 
 @cache
@@ -335,30 +310,42 @@ def _equal_masses(count: int) -> tuple[Fraction, ...]:
     return (Fraction(1, count),) * count
 
 
-def _refusing(name: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise NotTraced(f"{name} is not modelled")
-
-    return refuse
-
-
-for _name in dir(np.random.Generator):
-    if not _name.startswith("_") and _name not in vars(TracedGenerator):
-        setattr(TracedGenerator, _name, _refusing(f"Generator.{_name}"))
-
-
 def _number(value: Any) -> Any:
-    """A probability as a fraction."""
+    """A plain number as a fraction."""
     return exact(value.plain() if isinstance(value, Symbol) else value)
 
 
-def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
+def _share(value: Any) -> Any:
+    """A probability as a fraction."""
+    share = _number(value)
+    if not 0 <= share <= 1:
+        raise ValueError("p < 0, p > 1 or p is NaN")
+    return share
+
+
+def _shape(size: Any) -> tuple[int, ...]:
+    return () if size is None else tuple(map(int, np.ravel(size)))
+
+
+def _rows(value: Any, name: str, axis: int) -> Any:
+    """An array, or that of a range, of which rows are drawn."""
+    if axis:
+        raise NotTraced(f"{name} along another axis is not followed")
+    value = value.plain() if isinstance(value, Symbol) else value
+    if np.ndim(value) == 0:
+        value = range(int(value))
+    if len(value) > _MOST_VALUES:
+        raise NotTraced(f"{name} of {len(value):,} elements, more than {_MOST_VALUES:,}")
+    return value if isinstance(value, TracedArray) else np.asarray(value)
+
+
+def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
     """NumPy's global functions, by name."""
-    known: dict[str, Callable[..., Any]] = {
-        "random_sample": rng.random,
-        "ranf": rng.random,
-        "sample": rng.random,
-        "random": rng.random,
+    same = "random uniform beta normal standard_normal laplace exponential geometric binomial "
+    same += "choice permutation shuffle standard_exponential"
+    return {
+        **{name: getattr(rng, name) for name in same.split()},
+        **dict.fromkeys(("random_sample", "ranf", "sample"), rng.random),
         "rand": lambda *shape: rng.random(shape or None),
         "randn": lambda *shape: rng.standard_normal(shape or None),
         "randint": lambda low, high=None, size=None, dtype=int: rng.integers(
@@ -369,17 +356,9 @@ def _legacy(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
             rng if seed is None or seed is rng else np.random.default_rng(seed)
         ),
     }
-    same = "uniform beta normal standard_normal laplace exponential geometric binomial choice "
-    same += "permutation shuffle standard_exponential"
-    known.update({name: getattr(rng, name) for name in same.split()})
-    for name in dir(np.random):
-        function = getattr(np.random, name)
-        if name[0].islower() and callable(function) and name not in known:
-            known[name] = _refusing(f"numpy.random.{name}")
-    return known
 
 
-def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
+def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
     """Python's global functions, by name; whole numbers as Python's own."""
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
@@ -388,11 +367,8 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         whole = range(first, beyond, step)
         many = len(whole)
         if many > _MOST_VALUES:
-            return whole[0] + step * apply(to_int, rng.integers(many))
-        return rng._uniformly(f"randrange of {many}", tuple(whole), None, object)
-
-    def choice(seq: Any) -> Any:
-        return seq[int(randrange(len(seq)))]
+            return whole[0] + step * apply(int, rng.integers(many))
+        return rng.uniformly(f"randrange of {many}", tuple(whole))
 
     def choices(
         population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1
@@ -401,106 +377,40 @@ def _standard_library(rng: TracedGenerator) -> dict[str, Callable[..., Any]]:
         if cum_weights is not None:
             weights = [b - a for a, b in itertools.pairwise([0, *cum_weights])]
         shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
-        total = sum(shares)
-        shares = [share / total for share in shares]
-        return [population[rng._place(f"choices of {many}", shares)] for _ in range(k)]
+        shares = [share / sum(shares) for share in shares]
+        return [population[rng.place(f"choices of {many}", shares)] for _ in range(k)]
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:
         if counts is not None:
             raise NotTraced("random.sample(counts=) is not modelled")
-        many = len(population)
-        order = rng._without_replacement([Fraction(1, max(many, 1))] * many, k)
-        return [population[place] for place in order]
+        shares = _equal_masses(max(len(population), 1))
+        return [population[place] for place in rng.without_replacement(shares, k)]
 
-    known: dict[str, Callable[..., Any]] = {
-        "random": rng.random,
-        "uniform": rng.uniform,
-        "gauss": rng.normal,
-        "normalvariate": rng.normal,
+    return {
+        **{name: getattr(rng, name) for name in ("random", "uniform", "shuffle")},
+        **dict.fromkeys(("gauss", "normalvariate"), rng.normal),
         "expovariate": lambda lambd=1.0: rng.exponential(1.0 / lambd),
         "randrange": randrange,
         "randint": lambda a, b: randrange(a, b + 1),
         "getrandbits": lambda k: randrange(1 << k) if k < 13 else _refusing("getrandbits")(),
-        "choice": choice,
+        "choice": lambda seq: seq[int(randrange(len(seq)))],
         "choices": choices,
         "sample": sample,
-        "shuffle": rng.shuffle,
         "seed": rng.seeded,
     }
-    for name in dir(random):
-        if inspect.ismethod(getattr(random, name)) and name not in known:
-            known[name] = _refusing(f"random.{name}")
-    return known
-
-
-def _float(value: Any = 0.0, /) -> Any:
-    return apply(to_float, value)
-
-
-def _int(value: Any = 0, /, *base: Any, **named: Any) -> Any:
-    return apply(to_int, value) if isinstance(value, Symbol) else int(value, *base, **named)
-
-
-def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
-    """A maker of arrays, which may hold symbols later on unless these are decided as drawn."""
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], (list, tuple)) and function in (np.array, np.asarray):
-            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            entries = np.array([*_flat(args[0])] or args[0], dtype=object)
-            if any(isinstance(entry, Symbol) for entry in entries.ravel()):
-                typical = [_typical(entry) for entry in entries.ravel()]
-                kind = np.array(typical).dtype if dtype is None else dtype
-                return TracedArray.typed(np.array(_boxed(args[0]), dtype=object), kind)
-        if args and isinstance(args[0], TracedArray) and function in (np.array, np.asarray):
-            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            copied = args[0].copy() if function is np.array else args[0]
-            return copied if dtype is None else copied.astype(dtype)
-        if args and isinstance(args[0], Symbol) and function in (np.array, np.asarray):
-            return TracedArray.of(boxed(args[0]), float)
-        made = function(*args, **kwargs)
-        if isinstance(made, np.ndarray) and made.dtype.kind in "biufU" and not eager:
-            return TracedArray.typed(made.astype(object), made.dtype)
-        return made
-
-    return make
-
-
-def _typical(entry: Any) -> Any:
-    """A plain number of the type of an entry."""
-    value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
-    return 1.0 if isinstance(value, Line) else value
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    for entry in value:
-        if isinstance(entry, (list, tuple)):
-            yield from _flat(entry)
-        elif isinstance(entry, np.ndarray):
-            yield from entry.view(np.ndarray).ravel()
-        else:
-            yield entry
-
-
-def _boxed(value: Any) -> Any:
-    """Nested lists in the place of nested arrays."""
-    if isinstance(value, (list, tuple)):
-        return [_boxed(entry) for entry in value]
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
-    """What stands for draws of NumPy's and Python's global generators, by their identity."""
-    pairs = [(known.LEGACY, _legacy(rng)), (known.STANDARD, _standard_library(rng))]
-    return {id(old[name]): new for old, news in pairs for name, new in news.items() if name in old}
+    """What stands for draws of NumPy's and Python's global generators, by their identity.
 
-
-def makers(eager: bool) -> dict[int, Any]:
-    """What stands for functions that make plain numbers or arrays, so that they take symbols."""
-    found = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
-    found |= {id(f): _lazy(f) for f in known.MATH.values()}
-    return found | {id(float): _float, id(int): _int}
-
-
-def _lazy(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments: apply(function, *arguments)
+    Draws that are not modelled refuse.
+    """
+    known_draws = [
+        ("numpy.random", known.LEGACY, _legacy(rng)),
+        ("random", known.STANDARD, _standard_library(rng)),
+    ]
+    return {
+        id(function): modelled.get(name) or _refusing(f"{module}.{name}")
+        for module, functions, modelled in known_draws
+        for name, function in functions.items()
+    }

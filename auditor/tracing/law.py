@@ -8,53 +8,41 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf, read
-from fedrec_auditor.auditor.tracing.density import pieces_of
-from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
-from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.answers import close, leaf, read
+from fedrec_auditor.auditor.tracing.lines import Cells
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.sources import Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Floor, Line, Symbol, joined
+from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.tracing.tables import (
+    HOLE,
+    MOST_ENTRIES,
+    AnswerLaw,
+    Key,
+    Table,
+    add,
+    atoms_of,
+    check_ties,
+    log,
+    numbers_of,
+    product,
+    put_points_on_lattices,
+    table_log_prob,
+    table_of,
+)
 
-HOLE = "a number with a density"
-"""Stands in a key for the leaf that ``AnswerLaw.pieces`` describe."""
-MOST_ENTRIES = 1 << 16
 # Relative error of a probability that is a product; and blocks of which each pair is looked at.
 _ROUNDING, _MOST_PARTS = 1e-12, 16
 
-Key = tuple[Hashable, ...]
 Tag = tuple[Hashable, Key]
 """A structure, and the leaves of it that no open coin touches."""
-
-
-@dataclass(slots=True)
-class AnswerLaw:
-    """The mass of a key, and how its number is distributed, if it has one; ``cells`` lead there.
-
-    ``cut`` says that others like it were left out, whose masses doubles do not hold.
-    """
-
-    mass: Mass
-    cells: Cells
-    pieces: list[Piece] = field(default_factory=list)
-    points: dict[float, float] = field(default_factory=dict)
-    cut: bool = False
-
-    @property
-    def mixture(self) -> Mixture:
-        """The distribution of the number in the hole."""
-        return Mixture(tuple(self.pieces), self.points)
-
-
-Table = dict[Key, AnswerLaw]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +76,11 @@ class Law:
 
     def log_prob(self, outputs: Any) -> Any:
         """Log-probabilities, or densities, of one answer, or of those along the first axis."""
-        if not isinstance(outputs, np.ndarray):
+        if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
-        if not outputs.ndim:
-            return self._of_rows("value", [(leaf(outputs[()]),)])[0]
         if not len(outputs):
             return np.empty(0)
-        structure = read(outputs[0]).structure
-        rows = outputs.reshape(len(outputs), -1)
-        return self._of_rows(structure, rows)
+        return self._of_rows(read(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
     def log_probs(self, answers: Sequence[Any]) -> NDArray[np.float64]:
         """Log-probabilities, or densities, of many answers, (n,)."""
@@ -128,7 +112,7 @@ class Law:
             found[here] = log(group.weight)
             for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
-                found[here] += _table_log_prob(table, group.atoms[block], of_block)
+                found[here] += table_log_prob(table, group.atoms[block], of_block)
         return found
 
     @property
@@ -136,13 +120,24 @@ class Law:
         """The numbers that have a probability for any input, where others have densities."""
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
-        return [
-            float(number)
-            for table in tables
-            for key, entry in table.items()
-            for number in (entry.mixture.listed() if HOLE in key else key)
-            if isinstance(number, (int, float))
-        ]
+        return [number for table in tables for number in numbers_of(table, 0)]
+
+    def listed(self, most: int) -> dict[Hashable, AnswerLaw] | None:
+        """The mass of each answer, leaves in order; None for densities, or more than ``most``."""
+        answers: dict[Hashable, AnswerLaw] = {}
+        for (structure, tag), group in self.groups.items():
+            tables = group.tables.values()
+            most -= math.prod(map(len, tables))
+            if most < 0 or any(HOLE in key for table in tables for key in table):
+                return None
+            places = *self.fixed[structure], *itertools.chain.from_iterable(group.tables)
+            order = np.argsort(places).tolist()
+            for key, entry in product(tables).items():
+                leaves = *tag, *key
+                answer = structure, tuple(leaves[k] for k in order)
+                cells = {**group.cells, **entry.cells}
+                answers[answer] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
+        return answers
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
         """The group of a tag that differs by rounding."""
@@ -182,47 +177,12 @@ def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
         known = [law.groups[tag] for law in laws if tag in law.groups]
         for block in places:
             tables = [group.tables[block] for group in known]
-            _check_ties(tables)
-            _points_on_lattices(tables)
-            atoms = _atoms(tables)
+            check_ties(tables)
+            put_points_on_lattices(tables)
+            atoms = atoms_of(tables)
             for group in known:
                 group.atoms[block] = atoms
     return laws
-
-
-def log(mass: Mass) -> float:
-    """The logarithm of a mass, however small."""
-    if not mass:
-        return -math.inf
-    if isinstance(mass, Fraction):
-        return math.log(mass.numerator) - math.log(mass.denominator)
-    return math.log(mass)
-
-
-def product(tables: Iterable[Table]) -> Table:
-    """The table of independent blocks together, of which one at most has densities."""
-    joint: Table = {(): AnswerLaw(Fraction(1), {})}
-    for table in tables:
-        if len(joint) * len(table) > MOST_ENTRIES:
-            raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
-        joint = {
-            one + other: _both(a, b) for (one, a) in joint.items() for (other, b) in table.items()
-        }
-    return joint
-
-
-def _both(a: AnswerLaw, b: AnswerLaw) -> AnswerLaw:
-    if (a.pieces or a.points) and (b.pieces or b.points):
-        raise NotTraced("its coins mix several noises at once")
-    number, other = (a, b) if a.pieces or a.points else (b, a)
-    share = float(other.mass)
-    return AnswerLaw(
-        a.mass * b.mass,
-        {**a.cells, **b.cells},
-        [replace(p, weight=p.weight * share) for p in number.pieces],
-        {value: mass * share for value, mass in number.points.items()},
-        a.cut or b.cut,
-    )
 
 
 def _blocks(
@@ -298,8 +258,8 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
     return tuple(
-        (key, entry.mass, tuple(entry.pieces), tuple(entry.points.items()))
-        for key, entry in _table(branch, leaves).items()
+        (key, entry.mass, entry.mixture.pieces, tuple(entry.mixture.points.items()))
+        for key, entry in table_of(branch, leaves).items()
     )
 
 
@@ -334,162 +294,7 @@ def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.weight for each in others), branch.weight) / weight
-            for key, entry in _table(branch, [branch.answer.leaves[k] for k in block]).items():
+            for key, entry in table_of(branch, [branch.answer.leaves[k] for k in block]).items():
                 alone = len(members) == 1
-                _add(table, key, entry if alone else _both(entry, AnswerLaw(share, branch.cells)))
+                add(table, key, entry if alone else entry.beside(share, branch.cells))
     return TagGroup(weight, members[0].cells, tables)
-
-
-def _add(table: Table, key: Key, entry: AnswerLaw) -> None:
-    known = table.get(key)
-    if known is None:
-        table[key] = entry
-        return
-    known.mass += entry.mass
-    known.cut |= entry.cut
-    known.pieces = _merged([*known.pieces, *entry.pieces])
-    for value, mass in entry.points.items():
-        known.points[value] = known.points.get(value, 0.0) + mass
-
-
-def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of one shape as one."""
-    weights: dict[Piece, float] = {}
-    for piece in pieces:
-        shape = replace(piece, weight=1.0)
-        weights[shape] = weights.get(shape, 0.0) + piece.weight
-    return [replace(shape, weight=weight) for shape, weight in weights.items()]
-
-
-def _table(branch: Branch, leaves: list[Any]) -> Table:
-    """The joint distribution of leaves of one path, given the path."""
-    together = joined(leaves, MOST_ENTRIES)
-    if together is None:
-        raise NotTraced(f"its open coins mix more than {MOST_ENTRIES:,} answers")
-    table: Table = {}
-    for cells, values in together:
-        mass: Mass = Fraction(1)
-        for source, cell in cells.items():
-            given = branch.cells.get(source, source.whole)
-            mass *= source.mass(cell) / source.mass(given)
-        if mass:
-            for key, entry in _entries(mass, cells, values):
-                _add(table, key, entry)
-    return table
-
-
-def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, AnswerLaw]]:
-    """A key with the density of its number, of lines of one source the first one's, and points."""
-    lines = [value for value in values if isinstance(value, Line)]
-    if not lines:
-        yield tuple(map(leaf, values)), AnswerLaw(mass, cells)
-        return
-    main, source = lines[0], lines[0].variable.source
-    if any(line.variable != main.variable for line in lines):
-        raise NotTraced("numbers with several noises depend on the same coins")
-    key: list[Hashable] = []
-    for value in values:
-        if not isinstance(value, Line):
-            key.append(leaf(value))
-        elif HOLE not in key:
-            key.append(HOLE)
-        else:
-            slope = value.coefficient / main.coefficient
-            key.append(("tied", float(slope), float(value.constant - slope * main.constant)))
-    pieces, points = pieces_of(main, cells[source])
-    total = sum(piece.weight for piece in pieces) + sum(points.values())
-    share = float(mass) / total
-    cut = isinstance(main.variable, Floor) and source.family == "normal"
-    if pieces:
-        smooth = mass * sum(piece.weight for piece in pieces) / total
-        yield (
-            tuple(key),
-            AnswerLaw(smooth, cells, [replace(p, weight=p.weight * share) for p in pieces]),
-        )
-    for number, weight in points.items():
-        if len(lines) > 1:
-            raise NotTraced("one noise is rounded in several numbers")
-        at = tuple(number if value is HOLE else value for value in key)
-        yield at, AnswerLaw(weight * share, cells, cut=cut)
-
-
-def _points_on_lattices(tables: Sequence[Table]) -> None:
-    """Plain numbers where any table has a lattice become points: they may be the same numbers."""
-    lattices = {
-        (place, key[:place] + key[place + 1 :]): key
-        for table in tables
-        for key, entry in table.items()
-        if any(piece.step for piece in entry.pieces)
-        for place in [key.index(HOLE)]
-    }
-    plain = any(HOLE not in key for table in tables for key in table)
-    tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
-    if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("whole numbers of one noise stand in several places")
-    for table in tables if lattices else ():
-        for other in list(table):
-            for place, number in enumerate(other):
-                key = lattices.get((place, other[:place] + other[place + 1 :]))
-                if key is not None and isinstance(number, (int, float)):
-                    entry = table.pop(other)
-                    points = {float(number): float(entry.mass)}
-                    _add(table, key, replace(entry, pieces=[], points=points))
-                    break
-
-
-def _check_ties(tables: Sequence[Table]) -> None:
-    """One noise in several numbers: constants that rounding alone could make tell nothing."""
-    ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
-    ordered = sorted(ties)
-    for one, other in itertools.pairwise(ordered):
-        if all(map(close, one[1:], other[1:])):
-            raise NotTraced("one noise stands in several numbers, which differ by rounding")
-
-
-def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    """Where a column of outputs has a value, but for rounding."""
-    if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
-        return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
-    if value is NAN and column.dtype.kind == "f":
-        return np.asarray(np.isnan(column))
-    return np.asarray([entry == value for entry in column.tolist()], dtype=bool)
-
-
-def _atoms(tables: Sequence[Table]) -> Table:
-    """The keys, points and lattices with a probability in any table, if any has a density."""
-    atoms: Table = {}
-    smooth = False
-    for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
-        lattices = [piece for piece in entry.pieces if piece.step]
-        smooth |= len(lattices) < len(entry.pieces)
-        if HOLE not in key or lattices or entry.points:
-            _add(atoms, key, replace(entry, pieces=lattices, points=dict(entry.points)))
-    return atoms if smooth else {}
-
-
-def _table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the mass of every row, or of its density where it is no atom."""
-    masses, densities = _logs(table, columns)
-    plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
-    return np.asarray(np.where(plain, densities, masses))
-
-
-def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the masses and of the densities, (2, rows), by a table."""
-    found = np.full((2, len(columns[0])), -np.inf)
-    for key, entry in table.items():
-        here = np.ones(found.shape[1], dtype=bool)
-        for column, value in zip(columns, key, strict=True):
-            if isinstance(value, tuple):
-                main = columns[key.index(HOLE)].astype(float)
-                here &= np.isclose(column.astype(float), value[1] * main + value[2], rtol=1e-7)
-            elif value is not HOLE:
-                here &= _same(column, value)
-        if not here.any():
-            continue
-        logs: Any = [[log(entry.mass)], [-np.inf]]
-        if HOLE in key:
-            numbers = columns[key.index(HOLE)][here].astype(float)
-            logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
-        found[:, here] = np.logaddexp(found[:, here], logs)
-    return found

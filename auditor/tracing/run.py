@@ -22,6 +22,7 @@ from fedrec_auditor.auditor.tracing.forms import Forms, forms_of
 from fedrec_auditor.auditor.tracing.gate import Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
+from fedrec_auditor.auditor.tracing.lines import Cells, Line
 from fedrec_auditor.auditor.tracing.paths import (
     RUN,
     Changed,
@@ -33,7 +34,7 @@ from fedrec_auditor.auditor.tracing.paths import (
     paths,
 )
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
-from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, is_seed
+from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.contained import message_of
 
 # Replays in all, and the draws they take, about; beyond those that show every value.
@@ -125,7 +126,11 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             given = randomizer.interpreted(interpreter, value, lazy=lazy)
             answer = read(given)
             symbols = [entry for entry in answer.leaves if isinstance(entry, Symbol)]
-            if any(is_seed(piece) for symbol in symbols for _, piece in symbol.pieces()):
+            if any(
+                getattr(piece, "is_seed", False)
+                for symbol in symbols
+                for _, piece in symbol.pieces()
+            ):
                 interpreter.refuse("it answers with a whole number of more than 2^40 values")
         except Thrown as thrown:
             # Of open coins it says nothing of the code itself.
@@ -270,7 +275,7 @@ def _evaluated(answer: Answer, known: dict[Source, Any]) -> Answer:
         for cells, value in entry.pieces():
             if all(source.holds(cell, known[source]) for source, cell in cells.items()):
                 if isinstance(value, Line):
-                    return value.at(known[value.variable.source])
+                    return value.at(known[value.source])
                 return leaf(value)
         raise NotTraced(_CHANGED)
 

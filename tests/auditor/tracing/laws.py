@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedrec_auditor.auditor.tracing.answers import Raised, read
-from fedrec_auditor.auditor.tracing.law import Law, product
+from fedrec_auditor.auditor.tracing.law import Law
 from fedrec_auditor.auditor.tracing.trace import Trace
 from tests.auditor.tracing.programs import enumerated
 
@@ -26,14 +26,9 @@ def epsilon(
 
 def probabilities(law: Law) -> Counter[Any]:
     """The probability of each answer of a law without densities."""
-    found: Counter[Any] = Counter()
-    for (structure, fixed), group in law.groups.items():  # type: ignore[misc]
-        blocks = [place for block in group.tables for place in block]
-        for key, entry in product(group.tables.values()).items():
-            leaves = dict(zip((*law.fixed[structure], *blocks), (*fixed, *key), strict=True))
-            ordered = tuple(leaves[place] for place in sorted(leaves))
-            found[structure, ordered] += group.weight * entry.mass  # type: ignore[assignment]
-    return Counter({answer: mass for answer, mass in found.items() if mass})
+    listed = law.listed(1 << 20)
+    assert listed is not None
+    return Counter({answer: entry.mass for answer, entry in listed.items() if entry.mass})  # type: ignore[misc]
 
 
 def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counter[Any]:

@@ -356,6 +356,18 @@ def sum_of_normals(x: float, rng: Rng) -> Any:
     return x + rng.normal(0, 1) + np.random.randn()  # noqa: NPY002
 
 
+@case(gaussian(math.sqrt(0.5), 1e-5), [0.0, 1.0], delta=1e-5)
+def normals_beside_a_coin_that_is_shown(x: float, rng: Rng) -> Any:
+    noisy = [x + rng.normal(0, 2), x + rng.normal(0, 2)]
+    return {"first": noisy} if rng.random() < 0.5 else {"second": noisy}
+
+
+@case(1.0, [0, 1])
+def soft_threshold(x: int, rng: Rng) -> float:
+    y = x + rng.laplace()
+    return math.copysign(max(abs(y) - 1, 0), y)
+
+
 @case(2 * FLIP, [0, 1])
 def two_flips(x: int, rng: Rng) -> Any:
     return x ^ int(rng.random() < 0.25), x ^ int(rng.random() < 0.25)
@@ -450,6 +462,10 @@ def _bent(x: int, rng: Rng) -> Any:
     return rng.beta(1, 2) + x
 
 
+def _steps_by_the_input(x: int, rng: Rng) -> Any:
+    return (1 + x) * rng.geometric(0.5)
+
+
 def _swallowed(x: int, rng: Rng) -> Any:
     try:
         return rng.vonmises(0, 1) < 0
@@ -473,6 +489,7 @@ def _swallowed(x: int, rng: Rng) -> Any:
         (_seed_of_one_half, "used again"),
         (_known_seed, "no fresh draw"),
         (_bent, "beta with other parameters"),
+        (_steps_by_the_input, "lattices of one step"),
     ],
 )
 def test_what_is_not_traced_is_refused_with_the_reason(function: Any, reason: str) -> None:

@@ -291,7 +291,6 @@ def test_of_coins_beside_a_noise() -> None:
 
     witness = verified(report, 0.01).witness
     assert witness is not None
-    assert witness.note == "composed exactly"
     threshold = float(witness.output.rpartition("^")[2])
     expected = [0.0, 0.0]
     for kept in itertools.product([True, False], repeat=2):

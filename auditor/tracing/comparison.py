@@ -1,0 +1,407 @@
+"""Certified comparison of two distributions of a number: the largest ratio, and the divergence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
+from fedrec_auditor.auditor.tracing.mixture import (
+    Floats,
+    Lattice,
+    Mixture,
+    Term,
+    aligned,
+    lattices_of,
+    log_integral,
+)
+
+Indices = NDArray[np.intp]
+
+_GAP = 1e-10
+# The log-mass, at least, of an event that shows how a ratio grows without bound.
+_SEEN = math.log(1e-3)
+_ROUNDS, _HALVINGS = 200, 48
+_MOST_ENTRIES = 1 << 19
+_ULPS = 2.0**-50
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A value between ``lower`` and ``upper``; of a ratio, the place where it is ``lower``."""
+
+    lower: float
+    upper: float
+    place: float = 0.0
+
+
+class NumberEvent(NamedTuple):
+    """The numbers between ``low`` and ``high``, or the one that both are, with their log-masses.
+
+    ``supremum`` is the largest log-ratio of any event.
+    """
+
+    low: float
+    high: float
+    log_p: float
+    log_q: float
+    supremum: float
+
+
+class Excess(NamedTuple):
+    """A divergence between ``lower`` and ``upper``, and the masses of what it counts."""
+
+    lower: float
+    upper: float
+    p: float
+    q: float
+
+
+def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
+    """The supremum over events of ln P(event) / Q(event); infinite where Q has no mass.
+
+    Exact, up to rounding, where each stretch between two ends has a ratio that is monotone or
+    convex; else by branch and bound to a gap of 1e-10 relative, or what 2^19 numbers tell. -inf
+    if ``p`` is empty.
+    """
+    parts = [stretches.supremum() for stretches in _supports(p, q)]
+    best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
+    return replace(best, upper=max([best.upper, *(part.upper for part in parts)]))
+
+
+def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
+    """An event that shows ``log_ratio``: a point, or a stretch that holds none of those ``apart``.
+
+    Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
+    """
+    suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
+    stretches, supremum = max(suprema, key=lambda each: each[1].lower)
+    if not stretches.discrete:
+        return stretches.event(supremum)
+    known = math.isfinite(supremum.lower) and math.isfinite(supremum.place)
+    places = np.array([supremum.place] if known else p.listed())
+    logs = np.stack([mixture.log_mass(places) for mixture in (p, q)])
+    k = int(np.where(_clearest(logs), logs[0], -np.inf).argmax())
+    place, (log_p, log_q) = float(places[k]), logs[:, k].tolist()
+    return NumberEvent(place, place, log_p, log_q, supremum.lower)
+
+
+def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
+    """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
+
+    What is counted has its rounding inside the enclosure; a ratio of e^epsilon to all digits counts
+    nothing.
+    """
+    if not epsilon >= 0.0:
+        raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
+    parts = [stretches.excess(epsilon) for stretches in _supports(p, q)]
+    return Excess(*map(math.fsum, zip(*parts, strict=True))) if parts else Excess(0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """Both measures on the stretches of a line, in each of which they are sums of the same shapes.
+
+    A shape is the exponential of a line or parabola. ``low`` and ``high`` (stretches,) are ends;
+    ``logs`` (2, shapes, stretches) are the logarithms of the terms of P and of Q at ``anchor``
+    (shapes, stretches), -inf where there is no term; ``slope`` is theirs at the anchor, and
+    ``curve`` (shapes, 1) what it falls by. With ``discrete`` the line is the integers, and a
+    stretch holds both its ends. ``place`` tells where on the line of answers.
+    """
+
+    low: Floats
+    high: Floats
+    logs: Floats
+    anchor: Floats
+    slope: Floats
+    curve: Floats
+    discrete: bool
+    place: Callable[[float], float]
+
+    @classmethod
+    def of(
+        cls,
+        sides: tuple[list[Term], list[Term]],
+        discrete: bool = False,
+        place: Callable[[float], float] = float,
+        apart: Iterable[float] = (),
+    ) -> _Stretches:
+        """The partition at all ends and means, and at what is ``apart``."""
+        terms = [*sides[0], *sides[1]]
+        gap = 1.0 if discrete else 0.0
+        shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
+        means = [mean for mean, curve in shapes if curve]
+        ends = [[term.low, term.high + gap] for term in terms]
+        edges = np.unique(np.concatenate([np.ravel(ends), means, list(apart)]))
+        low, high = edges[:-1], edges[1:] - gap
+        if len(shapes) * len(low) > 8 * _MOST_ENTRIES:
+            raise InputError(
+                f"Expected at most {8 * _MOST_ENTRIES} shapes times stretches of a density, got "
+                f"{len(shapes)} times {len(low)}. Trace fewer inputs or branches."
+            )
+        centre, curve = (np.array(column)[:, None] for column in zip(*shapes, strict=True))
+        rising = np.where(curve > 0.0, centre >= high, centre > 0.0)
+        anchor = np.where((rising & (high < np.inf)) | (low == -np.inf), high, low)
+        slope = np.where(curve > 0.0, (centre - anchor) * curve, centre + 0.0 * anchor)
+        logs = np.full((2, *anchor.shape), -np.inf)
+        for side, of_side in zip(logs, sides, strict=True):
+            for term in of_side:
+                first, last = np.searchsorted(edges, [term.low, term.high + gap])
+                row = side[shapes[term.shape], first:last]
+                row[:] = np.logaddexp(row, term.at(anchor[shapes[term.shape], first:last]))
+        return cls(low, high, logs, anchor, slope, curve, discrete, place)
+
+    @cached_property
+    def possible(self) -> Indices:
+        """The stretches where P has any mass."""
+        return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
+
+    @cached_property
+    def limits(self) -> tuple[Floats, Indices]:
+        """For each stretch: ln p/q at its infinite end, and the shape that leads q there."""
+        limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
+        for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
+            outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
+            rank = np.argsort(np.lexsort((-outward, self.curve[:, 0])))
+            ranks = np.where(self.logs[:, :, j] > -np.inf, rank, len(rank))
+            if ranks.min(axis=1).max() < len(rank):  # both are there
+                (lead_p, leader[j]), (rank_p, rank_q) = ranks.argmin(axis=1), ranks.min(axis=1)
+                ahead = float(rank_q - rank_p)
+                limit[j] = self.logs[0, lead_p, j] - self.logs[1, leader[j], j]
+                limit[j] = math.copysign(math.inf, ahead) if ahead else limit[j]
+        return limit, leader
+
+    @cached_property
+    def factors(self) -> Floats:
+        """The least and the largest ratio of terms of one shape, in logs: (2, stretches).
+
+        The ratio of their sums lies between.
+        """
+        (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
+        with np.errstate(invalid="ignore"):
+            ratios = p - q
+        least, largest = np.where(has_q, ratios, np.inf), np.where(has_p, ratios, -np.inf)
+        return np.stack([least.min(axis=0), largest.max(axis=0)])
+
+    @cached_property
+    def at_ends(self) -> NDArray[np.bool_]:
+        """Whether cells have their least, and their largest, ln p/q at an end: (2, stretches).
+
+        With two shapes at most, of one curve, it is monotone (Moebius). Over one term of q that is
+        curved as much as all of p it is convex; of one term of p, over less curved ones, concave.
+        """
+        has_p, has_q = self.logs > -np.inf
+        here = has_p | has_q
+        top, of_p, of_q = (
+            np.where(has, self.curve, -np.inf).max(0) for has in (here, has_p, has_q)
+        )
+        alike = (top == np.where(here, self.curve, np.inf).min(0)) & (here.sum(axis=0) <= 2)
+        concave = (has_p.sum(axis=0) == 1) & (of_q <= of_p)
+        convex = (has_q.sum(axis=0) == 1) & (of_p <= of_q)
+        return np.stack([alike | concave, alike | convex])
+
+    def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
+        """ln p/q at both ends of cells [low, high] of stretches j, and bounds: (2, cells) each.
+
+        Relative to the leading term of q every term is the exponential of a parabola: the bounds
+        are the sum of the least (largest) values of p over the sum of the largest (least) ones of
+        q; or ``factors``, where these are closer.
+        """
+        (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
+        finite = np.isfinite(high - low)
+        near = [np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)]
+        away = [end - self.anchor[:, j] for end in near]
+        heights = [t * (slope - curve * t / 2.0) for t in away]
+        limit, leader = self.limits
+        left, right = (
+            np.where(np.isfinite(end), _sum(p + height) - _sum(q + height), limit[j])
+            for end, height in zip((low, high), heights, strict=True)
+        )
+        middle = q + (heights[0] + heights[1]) / 2.0
+        lead = np.where(finite, middle.argmax(axis=0), leader[j])[None]
+
+        def relative(values: Floats) -> Floats:
+            values = np.broadcast_to(values, p.shape)
+            return values - np.take_along_axis(values, lead, 0)
+
+        bend, rises = relative(curve), [relative(slope - curve * t) for t in away]
+        first, last = map(relative, heights)
+        with np.errstate(all="ignore"):
+            outward = np.where(high == np.inf, rises[0], -rises[0])
+            towards = np.where(bend != 0.0, -bend, outward)
+            tail = np.where(towards == 0.0, first, np.copysign(np.inf, towards))
+            last = np.where(finite, last, tail)
+            turns = np.where(finite, rises[0] * rises[1] < 0.0, outward * bend > 0.0)
+            turn = np.where(turns, first + rises[0] ** 2 / (2.0 * bend), first)
+            most = np.maximum(np.maximum(first, last), turn)
+            least = np.minimum(np.minimum(first, last), turn)
+            values = [
+                [np.where(log > -np.inf, log + m, -np.inf) for m in (least, most)] for log in (p, q)
+            ]
+            below, above = (_sum(values[0][k]) - _sum(values[1][1 - k]) for k in (0, 1))
+        ends = np.stack([left, right])
+        smaller, larger = ends.min(axis=0), ends.max(axis=0)
+        below = np.minimum(smaller, np.maximum(below, self.factors[0, j]))
+        above = np.maximum(larger, np.minimum(above, self.factors[1, j]))
+        exact = self.at_ends[:, j] | (self.discrete & (high - low <= 1.0))
+        return ends, np.where(exact, [smaller, larger], [below, above])
+
+    def log_masses(self, low: Floats, high: Floats, j: Indices) -> Floats:
+        """ln of the masses of P and of Q on cells, (2, cells)."""
+        anchor, slope = self.anchor[:, j], self.slope[:, j]
+        falling = anchor <= low
+        top = np.where(falling, low, high)
+        top = np.where(np.isfinite(top), top, np.where(falling, high, low))
+        away = top - anchor
+        fall = np.abs(slope - self.curve * away)
+        widths = np.broadcast_to(high - low, away.shape)
+        whole = log_integral(fall, self.curve, widths, 1.0 if self.discrete else 0.0)
+        with np.errstate(invalid="ignore"):
+            inside = away * (slope - self.curve * away / 2.0) + whole
+            logs = self.logs[:, :, j]
+            return np.stack(
+                [_sum(np.where(side > -np.inf, side + inside, -np.inf)) for side in logs]
+            )
+
+    def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
+        """Each cell in two: halves, or of an infinite one a part that grows by a factor of 3."""
+        reach = self.reach[j]
+        with np.errstate(invalid="ignore"):
+            up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
+            down = high - np.maximum(reach, 2.0 * (self.high[j] - high))
+            middle = np.where(
+                high == np.inf, up, np.where(low == -np.inf, down, low / 2 + high / 2)
+            )
+        if self.discrete:
+            middle = np.floor(middle)
+        after = middle + 1.0 if self.discrete else middle
+        return np.append(low, after), np.append(middle, high), np.append(j, j)
+
+    @cached_property
+    def reach(self) -> Floats:
+        """For each stretch the length in which its steepest shape falls by about e."""
+        here = (self.logs > -np.inf).any(axis=0)
+        steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
+        return np.asarray(1.0 / np.maximum(steep, 1e-200))
+
+    def supremum(self) -> Enclosure:
+        """The supremum of ln p/q, by branch and bound."""
+        j = self.possible
+        if not len(j):
+            return Enclosure(-math.inf, -math.inf)
+        nowhere = ~(self.logs[1][:, j] > -np.inf).any(axis=0)
+        if (nowhere | (self.limits[0][j] == np.inf)).any():
+            return Enclosure(math.inf, math.inf, math.inf)
+        best, at, upper, low, high = -math.inf, 0.0, -math.inf, self.low[j], self.high[j]
+        for _ in range(_ROUNDS):
+            logs, (_, above) = self.bounds(low, high, j)
+            if logs.max() > best:
+                best = float(logs.max())
+                at = min(np.stack([low, high])[logs == best].tolist(), key=abs)
+            doubt = above > best + _GAP * max(1.0, abs(best))
+            if doubt.sum() * len(self.curve) > _MOST_ENTRIES:
+                break
+            upper = float(above[~doubt].max(initial=upper))
+            if not doubt.any():
+                above = above[:0]
+                break
+            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
+        return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
+
+    def event(self, supremum: Enclosure) -> NumberEvent:
+        """A part of a stretch whose ratio is all but the supremum, with its masses."""
+        at, low, high = supremum.place, self.low[self.possible], self.high[self.possible]
+        reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
+        if math.isfinite(at):  # parts around it, smaller and smaller
+            size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
+            lows, highs = np.maximum(low, at - size), np.minimum(high, at + size)
+        else:  # tails, farther and farther out
+            far = reach * (1.0 / shares - 1.0)
+            lows, highs = (
+                np.where(high < np.inf, low, low + far),
+                np.where(low > -np.inf, high, high - far),
+            )
+        low, high = np.concatenate([[low], lows]).ravel(), np.concatenate([[high], highs]).ravel()
+        j = np.tile(self.possible, _HALVINGS + 1)
+        low, high, j = low[low < high], high[low < high], j[low < high]
+        logs = self.log_masses(low, high, j)
+        best = _clearest(logs)
+        if math.isfinite(supremum.lower):
+            missing = supremum.lower - log_ratio_of_masses(*logs)
+            best = missing <= max(1e-7 * max(1.0, abs(supremum.lower)), missing.min())
+        k = int(np.where(best, logs[0], -np.inf).argmax())
+        log_p, log_q = logs[:, k].tolist()
+        return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
+
+    def excess(self, epsilon: float) -> Excess:
+        """The integral of max(0, p - e^epsilon q), by cells that are on one side of e^epsilon."""
+        j = self.possible
+        low, high = self.low[j], self.high[j]
+        sums = np.zeros(4)
+        for turn in range(_ROUNDS):
+            if not len(j):
+                break
+            least, most = self.bounds(low, high, j)[1]
+            log_p, log_q = self.log_masses(low, high, j)
+            alone = log_q == -np.inf
+            with np.errstate(invalid="ignore", over="ignore"):
+                mass, mass_q = np.exp(log_p), np.where(alone, 0.0, np.exp(log_q))
+                known = np.where(alone, mass, -mass * np.expm1(epsilon + log_q - log_p))
+                known = np.where(alone | (most > epsilon), np.maximum(known, 0.0), 0.0)
+                most_of = np.where(alone, mass, -mass * np.expm1(np.minimum(epsilon - most, 0.0)))
+                missed = mass * np.expm1(np.maximum(epsilon - least, 0.0))
+                gap = np.maximum(np.minimum(most_of - known, missed), 0.0)
+                gap = np.where(alone | (most <= epsilon) | (least >= epsilon), 0.0, gap)
+                part = np.where(alone, 0.0, np.exp(np.minimum(epsilon + log_q - log_p, 0.0)))
+                errors = 16.0 + np.abs(log_p) + np.where(part > 0.0, part * (16.0 - log_q), 0.0)
+                error = np.where(known + gap > 0.0, _ULPS * mass * errors, 0.0)
+            doubt = gap > 1e-14 * (sums[0] + known.sum()) + 1e-40
+            if doubt.sum() * len(self.curve) > _MOST_ENTRIES or turn == _ROUNDS - 1:
+                doubt[:] = False
+            counted = (known > 0.0) * np.stack([mass, mass_q])
+            parts = np.stack([np.maximum(known - error, 0.0), known + gap + error, *counted])
+            sums += parts[:, ~doubt].sum(axis=1)
+            low, high, j = self.split(low[doubt], high[doubt], j[doubt])
+        return Excess(*sums.tolist())
+
+
+def _clearest(logs: Floats) -> NDArray[np.bool_]:
+    """The events (n,) of the largest ratio of log-masses (2, n), without those far out."""
+    seen = logs[0] >= min(_SEEN, logs[0].max())
+    ratios = np.where(seen, log_ratio_of_masses(*logs), -np.inf)
+    return np.asarray(ratios == ratios.max())
+
+
+def _sum(logs: Floats) -> Floats:
+    """ln of the sum of exponentials over the first axis."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=0))
+
+
+def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
+    """The two measures, on each kind of support alone: densities, lattices, points."""
+    (one, of_p), (other, of_q) = aligned(p, q)
+    smooth = [[term for term in terms if not term.step] for terms in (one, other)]
+    if any(smooth):
+        yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
+    lattices = lattices_of([[term for term in terms if term.step] for terms in (one, other)])
+    values = sorted({*of_p, *of_q})
+    # Every other integer, where two of them are never one event.
+    rest = Lattice(0.0, 1.0)
+    for side, points in enumerate((of_p, of_q)):
+        for k, value in enumerate(values):
+            if value in points:
+                on = (each for each in lattices if not math.isnan(each.index(value)))
+                lattice = next(on, rest)
+                n = 2.0 * k if lattice is rest else lattice.index(value)
+                lattice.sides[side].append(Term(n, n, n, math.log(points[value])))
+    for lattice in lattices:
+        yield _Stretches.of(lattice.sides, True, lattice.place)
+    if any(rest.sides):
+        yield _Stretches.of(rest.sides, True, lambda n: values[int(n) // 2])
