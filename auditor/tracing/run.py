@@ -32,6 +32,7 @@ from fedrec_auditor.auditor.tracing.paths import (
     StepBudget,
     paths,
 )
+from fedrec_auditor.auditor.tracing.rewriting import line_of
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Cells, Line, Symbol, is_seed
 from fedrec_auditor.targets.wrapped.contained import message_of
@@ -131,15 +132,19 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             # Of open coins it says nothing of the code itself.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
-                interpreter.refuse(f"it raises {name}: {message_of(thrown.error)}")
+                raise NotTraced(
+                    f"it raises {name}: {message_of(thrown.error)}", line_of(thrown)
+                ) from None
             given, answer = None, read(Raised(name))
         except NotTraced as refusal:
-            refusal.where = refusal.where or interpreter.where
+            refusal.where = refusal.where or line_of(refusal)
             raise
         except LeftOut:
             raise
         except Exception as error:  # of the interpreter's own
-            interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
+            raise NotTraced(
+                f"it is not followed: {type(error).__name__}: {error}", line_of(error)
+            ) from None
         interpreter.check_read()
         return answer
 
