@@ -23,7 +23,6 @@ from fedrec_auditor.auditor.tracing.gate import ARRAYS, ATOMS, SETS, VIEWS, Lazy
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
     MISSING,
-    BoundMethod,
     NativeMethod,
     Partial,
     Super,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 _OWN = settings.__name__.partition(".")[0]
 _CALLABLE: tuple[Any, ...] = (
-    types.FunctionType, types.BuiltinFunctionType, types.MethodType, BoundMethod, NativeMethod,
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, NativeMethod,
     Partial, functools.partial, type,
 )  # fmt: skip
 # How many of the first arguments are looped over; the others are plain values.
@@ -250,6 +249,7 @@ SPECIAL: dict[int, Callable[[Interpreter, Any, Any], Any]] = {
     id(hasattr): lambda run, args, kwargs: _getattr(run, (*args, MISSING), {}) is not MISSING,
     id(setattr): _setattr,
     id(object.__setattr__): _set_plainly,
+    id(object.__init__): lambda run, args, kwargs: None,
     id(callable): lambda run, args, kwargs: (
         type(args[0]) in _CALLABLE or run.method(args[0], "__call__") is not None
     ),

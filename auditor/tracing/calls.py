@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.builtin_calls import SPECIAL
 from fedrec_auditor.auditor.tracing.gate import DICTS, DIGESTS, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, BoundMethod, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
 from fedrec_auditor.auditor.tracing.operations import Operations
 from fedrec_auditor.auditor.tracing.rewriting import RUN, file_of, rewritten
 from fedrec_auditor.targets.mechanisms import base
@@ -66,10 +66,6 @@ class Calls(Operations):
             return self.call_known(function, args, kwargs, _name(function))
         if kind is types.FunctionType:
             return self._interpret(function, args, kwargs)
-        if kind is BoundMethod:
-            if function.function is object.__init__:
-                return None
-            return self.call(function.function, (function.owner, *args), kwargs)
         if kind is types.MethodType:
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         if kind is NativeMethod:
@@ -88,7 +84,7 @@ class Calls(Operations):
         hook = None if kind in METACLASSES else self.method(function, "__call__")
         if hook is None:
             self.refuse_call(_name(function))
-        return self.call(BoundMethod(self.in_class(kind, "__call__"), function), args, kwargs)
+        return self.call(self.in_class(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
         """The global names of rewritten code: the interpreter, and none that it could change."""

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process, makers
 from fedrec_auditor.auditor.tracing.paths import Changed, LeftOut, NotTraced, Path
-from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 OPEN = (Symbol, *_OPEN_ARRAYS)
@@ -53,7 +53,6 @@ _CONSUMING = known.words(
     "set.difference set.intersection dict.update collections.deque sorted min max"
 )
 """Functions that take an iterator to its end, and do nothing else with it."""
-_STANDS_FOR: dict[type, type] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _CALL = 10
 """Steps that a call costs."""
 _LONGEST = 1 << 22
@@ -369,16 +368,6 @@ class CallGate:
         """A plain value, on which the path decides."""
         return value.plain() if type(value) in OPEN else value
 
-    def kind_of(self, value: Any) -> Any:
-        """The type of a value; NotTraced for a draw that is open or real."""
-        if type(value) in (Symbol, MaskedEntries):
-            pieces = value.pieces() if type(value) is Symbol else ()
-            if not pieces or any(type(piece) is Line for _, piece in pieces):
-                self.refuse("it looks at the type of a draw")
-            kind = apply(_real_kind, value)
-            return kind.plain() if type(kind) is Symbol else kind
-        return _STANDS_FOR.get(type(value)) or type(value)
-
 
 def _takes_symbols(function: Any) -> bool:
     """Whether a function hands arrays of draws back to their own class, or is one of ours."""
@@ -388,10 +377,6 @@ def _takes_symbols(function: Any) -> bool:
     of = type(getattr(function, "__self__", None))
     ours = kind is types.FunctionType or of in (TracedGenerator, Symbol, TracedArray, np.ufunc)
     return ours or kind in (np.ufunc, _DISPATCHER) or function in _PROTOCOLS
-
-
-def _real_kind(value: Any) -> Any:
-    return type(value)
 
 
 def _described(value: Any) -> str:

@@ -12,7 +12,6 @@ import builtins
 import importlib
 import sys
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -48,10 +47,7 @@ class Interpreter(Calls):
     """What rewritten code calls beside operators: text, exceptions, contexts, imports, classes."""
 
     thrown_class = Thrown
-
-    def new_slice(self, *ends: Any) -> slice:
-        """``low:high:step``."""
-        return slice(*ends)
+    new_slice, lazy, text = staticmethod(slice), staticmethod(Lazy), staticmethod("".join)
 
     def new_super(self, owner: Any, value: Any) -> Any:
         """``super()``."""
@@ -63,22 +59,14 @@ class Interpreter(Calls):
 
     operand = asked
 
-    def lazy(self, values: Iterator[Any]) -> Lazy:
-        """A generator expression."""
-        return Lazy(values)
-
-    def text(self, *parts: str) -> str:
-        """``f"{value}"``, of its parts."""
-        return "".join(parts)
-
-    def formatted(self, value: Any, conversion: int, how: str) -> Any:
+    def formatted(self, value: Any, conversion: int, how: str | None) -> Any:
         """One value of such a text."""
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
             value = self.call(convert, (value,), {})
-        if how == "" and self.method(value, "__str__") is not None:
+        if not how and self.method(value, "__str__") is not None:
             return self.call(str, (value,), {})
-        return self.through(format, (value, how), {}, "format")
+        return self.through(format, (value, how or ""), {}, "format")
 
     def failed(self, *message: Any) -> Thrown:
         """What a failed ``assert`` raises."""

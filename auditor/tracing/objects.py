@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
 from fedrec_auditor.auditor.tracing.gate import CallGate, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.tracing.symbols import Line, Symbol, apply
 
 MISSING: Any = object()
 COMPILED = types.WrapperDescriptorType
@@ -46,14 +46,6 @@ _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundMethod:
-    """A method of an object of the code's own, or a class method."""
-
-    function: Any
-    owner: Any
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class NativeMethod:
     """A method of a value of an exact type of the fixed set."""
 
@@ -63,7 +55,7 @@ class NativeMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """A call that was begun within the code."""
+    """A call that was begun within the code: a bound method, say."""
 
     function: Any
     args: tuple[Any, ...]
@@ -78,6 +70,7 @@ class Super:
     value: Any
 
 
+_STANDS_FOR: dict[Any, Any] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -103,6 +96,10 @@ def _is_written(kind: type) -> bool:
     )
 
 
+def _type_of(value: Any) -> Any:
+    return type(value)
+
+
 class Objects(CallGate):
     """Attributes, and objects of classes that are written in Python."""
 
@@ -114,6 +111,7 @@ class Objects(CallGate):
 
     def attribute(self, value: Any, name: str) -> Any:
         """``value.name``."""
+        self.step()
         kind = self.kind(value)
         if name == "__class__":
             self.steered &= kind is not TracedGenerator  # of replays it is another one
@@ -196,9 +194,14 @@ class Objects(CallGate):
         return found
 
     def kind_of(self, value: Any) -> Any:
-        """The type of a value; NotTraced where a class says another."""
-        self.kind(value)
-        kind = super().kind_of(value)
+        """The type of a value; NotTraced for an open draw, or where a class says another."""
+        kind = self.kind(value)
+        if kind in (Symbol, MaskedEntries):
+            pieces = value.pieces() if kind is Symbol else ()
+            if not pieces or any(type(piece) is Line for _, piece in pieces):
+                self.refuse("it looks at the type of a draw")
+            return self.decided(apply(_type_of, value))
+        kind = _STANDS_FOR.get(kind, kind)
         getter = self.in_class(kind, "__getattribute__")
         if kind not in known.METHODS and (
             self.in_class(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
@@ -249,11 +252,11 @@ class Objects(CallGate):
         if found is MISSING:
             raise Thrown(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
         if how in FUNCTIONS or found is object.__init__:
-            return BoundMethod(found, value) if seen else found
+            return Partial(found, (value,), {}) if seen else found
         if how is staticmethod:
             return found.__func__
         if how is classmethod:
-            return BoundMethod(found.__func__, kind)
+            return Partial(found.__func__, (kind,), {})
         if seen and how is property:
             return self.call(found.fget, (value,), {})
         if seen and how is functools.cached_property:

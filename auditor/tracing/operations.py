@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
 from fedrec_auditor.auditor.tracing.construction import Construction
 from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, BoundMethod, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, pick
 
 SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
@@ -34,7 +34,7 @@ _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, t
 # Compiled objects that are true whatever is in them.
 _TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
-_TRUE += (BoundMethod, NativeMethod, Partial, Lazy, type(...), functools._lru_cache_wrapper)
+_TRUE += (NativeMethod, Partial, Lazy, type(...), functools._lru_cache_wrapper)
 _SINGLE = (type(None), bool, type(...), type(NotImplemented))
 _FAST = (int, float, bool)
 _PICKED = (*_FAST, str, Symbol)
@@ -73,6 +73,7 @@ class Operations(Construction):
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """``a + b`` of two values, and its like."""
+        self.step()
         one, two, action = type(a), type(b), _ACTIONS[name]
         if one in _FAST and two in _FAST:
             if name in ("pow", "lshift") and one is two is int and b > 0:
@@ -119,6 +120,7 @@ class Operations(Construction):
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
         """``a < b``, and its like."""
+        self.step()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
         if name in ("in", "not in"):
@@ -169,6 +171,7 @@ class Operations(Construction):
 
     def entry(self, value: Any, index: Any) -> Any:
         """``value[index]``."""
+        self.step()
         kind = self.kind(value)
         if kind in DICTS:
             self.check_key(value, index)
@@ -321,7 +324,7 @@ class Operations(Construction):
 
     def truth(self, value: Any) -> bool:
         """Whether ``if value`` is taken; the path decides on open draws."""
-        self.step()
+        self.step(2)
         kind = self.kind(value)
         if kind in known.METHODS or kind in OPEN or value is None:
             return bool(self.run(lambda: bool(value)))

@@ -32,8 +32,18 @@ OPERATORS = {
 # Nodes of which only the parts are rewritten.
 _KEPT = (
     ast.Return, ast.Expr, ast.Break, ast.Continue, ast.Pass, ast.Nonlocal, ast.Constant,
-    ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arg,
+    ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arguments,
 )  # fmt: skip
+# Nodes that are calls of a method, of these parts.
+_CALLS: dict[type, tuple[str, ...]] = {
+    ast.Subscript: ("entry", "value", "slice"),
+    ast.Slice: ("new_slice", "lower", "upper", "step"),
+    ast.BinOp: ("binary", "op", "left", "right"),
+    ast.FormattedValue: ("formatted", "value", "conversion", "format_spec"),
+    ast.JoinedStr: ("text", "values"),
+    ast.Set: ("new_set", "elts"),
+}
+_LOOPS = {ast.ListComp: "own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
 # Parts of ``a if condition else b`` that are worked out both while a coin is open.
 _SUMS = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
@@ -124,6 +134,9 @@ class _Rewriting(ast.NodeTransformer):
                 new = rule(node)
             elif isinstance(node, _KEPT):
                 new = self.generic_visit(node)
+            elif type(node) in _CALLS:
+                method, *parts = _CALLS[type(node)]
+                new = _op(method, *(self._part(getattr(node, part)) for part in parts))
             else:
                 new = _op("refuse", f"{name} is not followed")
         except _KeptName as kept:
@@ -138,15 +151,20 @@ class _Rewriting(ast.NodeTransformer):
                 ast.copy_location(part, node)
         return new
 
+    def _part(self, part: Any) -> Any:
+        """A part of a node, as an argument."""
+        if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
+            return OPERATORS[type(part).__name__]
+        if isinstance(part, list):
+            return _row(self._all(part))
+        return self.visit(part) if isinstance(part, ast.AST) else part
+
     def _all(self, nodes: list[Any]) -> list[Any]:
         return [self.visit(node) for node in nodes]
 
     def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
-        for statement in statements:
-            new = self.visit(statement)
-            found += new if isinstance(new, list) else [new]
-        return found or [ast.Pass()]
+        news = self._all(statements)
+        return [part for new in news for part in (new if isinstance(new, list) else [new])]
 
     def _truth(self, node: ast.expr) -> ast.expr:
         return _op("truth", self.visit(node))
@@ -183,34 +201,27 @@ class _Rewriting(ast.NodeTransformer):
         if isinstance(node, ast.Name):
             return self.visit(node), None
         name = f"<{next(self.places)}>"
-        later.append(ast.Expr(self._setting(node, _load(name))))
-        return ast.Name(name, ast.Store()), None
-
-    def _setting(self, node: Any, value: ast.expr) -> ast.expr:
-        """An expression that sets an attribute or an entry."""
         if isinstance(node, ast.Attribute):
-            return _op("set_attribute", self.visit(node.value), self._private(node.attr), value)
-        if isinstance(node, ast.Subscript):
-            return _op("set_entry", self.visit(node.value), self.visit(node.slice), value)
-        return _op("refuse", f"a value for {type(node).__name__} is not followed")
+            setting = _op("set_attribute", self.visit(node.value), self._private(node.attr))
+        else:
+            setting = _op("set_entry", self.visit(node.value), self.visit(node.slice))
+        setting.args.append(_load(name))
+        later.append(ast.Expr(setting))
+        return ast.Name(name, ast.Store()), None
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         """Values for names; for attributes and entries by the interpreter."""
         value = self.visit(node.value)
         statements: list[ast.stmt] = []
-        if len(node.targets) > 1 or isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+        if len(node.targets) > 1:
             name = f"<{next(self.places)}>"
-            statements.append(_set(name, value))
-            value = _load(name)
+            statements, value = [_set(name, value)], _load(name)
         for target in node.targets:
-            if isinstance(target, ast.Attribute | ast.Subscript):
-                statements.append(ast.Expr(self._setting(target, value)))
-                continue
             later: list[ast.stmt] = []
             names, shape = self._target(target, later)
             new = value if shape is None else _op("unpacked", value, shape)
             statements += [ast.Assign([names], new), *later]
-        return [ast.copy_location(statement, node) for statement in statements]
+        return statements
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """A value without its annotation."""
@@ -232,55 +243,48 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Delete(self, node: ast.Delete) -> Any:
         """``del`` of names and entries."""
-        found: list[ast.stmt] = []
+        found: list[Any] = []
         for target in node.targets:
             if isinstance(target, ast.Name):
                 found.append(ast.Delete([self.visit(target)]))
             elif isinstance(target, ast.Subscript):
-                owner, index = self.visit(target.value), self.visit(target.slice)
-                found.append(ast.Expr(_op("delete_entry", owner, index)))
+                gone = _op("delete_entry", self.visit(target.value), self.visit(target.slice))
+                found.append(ast.Expr(gone))
             else:
-                found.append(ast.Expr(_op("refuse", "del of an attribute is not followed")))
-        return [ast.copy_location(statement, node) for statement in found]
-
-    def visit_Import(self, node: ast.Import) -> Any:
-        """Modules, as values of names."""
-        found = []
-        for part in node.names:
-            first = part.name.partition(".")[0]
-            self._check(part.asname or first)
-            loaded = _op("module", part.name, *(() if part.asname else (first,)))
-            found.append(ast.copy_location(_set(part.asname or first, loaded), node))
+                return _op("refuse", "del of an attribute is not followed")
         return found
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
-        """Names of a module."""
+    def visit_Import(self, node: Any) -> Any:
+        """Modules and their parts, as values of names."""
         found = []
         for part in node.names:
-            self._check(part.asname or part.name)
-            package = [_load("__package__")] if node.level else []
-            loaded = _op("imported", part.name, node.module or "", node.level, *package)
-            found.append(ast.copy_location(_set(part.asname or part.name, loaded), node))
+            name = part.asname or part.name.partition(".")[0]
+            self._check(name)
+            loaded = _op("module", part.name, "" if part.asname else name)
+            if isinstance(node, ast.ImportFrom):
+                package = [_load("__package__")] if node.level else []
+                loaded = _op("imported", part.name, node.module or "", node.level, *package)
+            found.append(_set(name, loaded))
         return found
+
+    visit_ImportFrom = visit_Import
 
     # Control flow.
 
-    def visit_If(self, node: ast.If) -> Any:
-        """``if``."""
-        orelse = self._block(node.orelse) if node.orelse else []
-        return ast.If(self._truth(node.test), self._block(node.body), orelse)
+    def visit_If(self, node: Any) -> Any:
+        """``if`` and ``while``."""
+        self.generic_visit(node)
+        node.test = _op("truth", node.test)
+        return node
 
-    def visit_While(self, node: ast.While) -> Any:
-        """``while``."""
-        orelse = self._block(node.orelse) if node.orelse else []
-        return ast.While(self._truth(node.test), self._block(node.body), orelse)
+    visit_While = visit_If
 
     def visit_For(self, node: ast.For) -> Any:
         """``for``."""
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
-        orelse = self._block(node.orelse) if node.orelse else []
-        return ast.For(target, entries, [*later, *self._block(node.body)], orelse)
+        body = [*later, *self._block(node.body)]
+        return ast.For(target, entries, body, self._block(node.orelse))
 
     def _loop(self, node: Any, later: list[ast.stmt]) -> tuple[Any, ast.expr]:
         target, shape = self._target(node.target, later)
@@ -319,14 +323,13 @@ class _Rewriting(ast.NodeTransformer):
             last = [ast.If(_op("catches", error, *kinds), body + self._block(handler.body), last)]
         kind = ast.Attribute(_load(RUN), "thrown_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
-        orelse = self._block(node.orelse) if node.orelse else []
-        whole = ast.Try(self._block(node.body), handlers, orelse, [])
+        whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
         if not node.finalbody:
             return whole
         before = f"<{next(self.places)}>"
         test = _op("goes_on", _load(before))
         whole.finalbody = [ast.If(test, self._block(node.finalbody), [])]
-        return [ast.copy_location(new, node) for new in (_set(before, _op("error")), whole)]
+        return [_set(before, _op("error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
         """``with``."""
@@ -348,8 +351,7 @@ class _Rewriting(ast.NodeTransformer):
             if case.guard is not None:
                 test = ast.BoolOp(ast.And(), [test, self._truth(case.guard)])
             chain = [ast.If(test, self._block(case.body), chain)]
-        whole = [_set(_SUBJECT, self.visit(node.subject)), *chain]
-        return [ast.copy_location(statement, node) for statement in whole]
+        return [_set(_SUBJECT, self.visit(node.subject)), *chain]
 
     def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
         """Whether a value has a pattern; names in it are bound."""
@@ -387,39 +389,31 @@ class _Rewriting(ast.NodeTransformer):
 
     # Functions and classes.
 
-    def visit_Lambda(self, node: ast.Lambda) -> Any:
-        """``lambda``."""
-        return ast.copy_location(self._function(node, lambda: self.visit(node.body)), node)
+    def visit_Lambda(self, node: Any) -> Any:
+        """``lambda``; the first argument is that of ``super()`` in it."""
+        named = [*node.args.posonlyargs, *node.args.args]
+        before, self.first = self.first, named[0].arg if named else ""
+        self.generic_visit(node)
+        self.first = before
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         """``def``, without annotations; decorators are called by the interpreter."""
         self._check(node.name)
         if getattr(node, "type_params", None):
-            return [ast.Expr(_op("refuse", "type parameters are not followed"))]
-        decorators = self._all(node.decorator_list)
-        node.decorator_list, node.returns = [], None
-        self._function(node, lambda: self._block(node.body))
+            return _op("refuse", "type parameters are not followed")
+        node.returns = None
+        self.visit_Lambda(node)
         if node.args.kwarg is not None:
-            own = ast.copy_location(ast.Expr(_op("own", _load(node.args.kwarg.arg))), node)
-            node.body.insert(0, own)
-        made: list[ast.stmt] = [node]
-        for decorator in reversed(decorators):
-            called = _op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
-            made.append(ast.copy_location(_set(node.name, called), node))
-        return made
+            node.body.insert(0, ast.Expr(_op("own", _load(node.args.kwarg.arg))))
+        decorators, node.decorator_list = node.decorator_list, []
+        called = [_op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
+                  for decorator in reversed(decorators)]  # fmt: skip
+        return [node, *(_set(node.name, call) for call in called)]
 
-    def _function(self, node: Any, body: Any) -> Any:
-        arguments = node.args
-        named = [*arguments.posonlyargs, *arguments.args]
-        every = [*named, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-        for argument in every:
-            if argument is not None:
-                argument.annotation = None
-        arguments.defaults = self._all(arguments.defaults)
-        arguments.kw_defaults = [d and self.visit(d) for d in arguments.kw_defaults]
-        before, self.first = self.first, named[0].arg if named else ""
-        node.body = body()
-        self.first = before
+    def visit_arg(self, node: ast.arg) -> Any:
+        """An argument without its annotation."""
+        node.annotation = None
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
@@ -428,7 +422,7 @@ class _Rewriting(ast.NodeTransformer):
         if node.keywords or node.decorator_list or getattr(node, "type_params", None):
             return _op("refuse", f"the class {node.name} is made in a way that is not followed")
         before, self.owner = self.owner, node.name
-        node.bases, node.body = self._all(node.bases), self._block(node.body)
+        self.generic_visit(node)
         self.owner = before
         return node
 
@@ -442,15 +436,6 @@ class _Rewriting(ast.NodeTransformer):
         """``value.name``."""
         return _op("attribute", self.visit(node.value), self._private(node.attr))
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:
-        """``value[index]``."""
-        return _op("entry", self.visit(node.value), self.visit(node.slice))
-
-    def visit_Slice(self, node: ast.Slice) -> Any:
-        """``low:high:step``."""
-        ends = (node.lower, node.upper, node.step)
-        return _op("new_slice", *(None if end is None else self.visit(end) for end in ends))
-
     def visit_Starred(self, node: ast.Starred) -> Any:
         """``*value``."""
         return ast.Starred(_op("iterate", self.visit(node.value)), ast.Load())
@@ -461,19 +446,15 @@ class _Rewriting(ast.NodeTransformer):
             if not self.first:
                 return _op("refuse", "super() is not followed here")
             return _op("new_super", _load("__class__"), _load(self.first))
-        function, args = self.visit(node.func), _row(self._all(node.args))
-        names: list[Any] = [k.arg and ast.Constant(k.arg) for k in node.keywords]
-        values = self._all([k.value for k in node.keywords])
-        if not all(names):
-            pairs = [_row([value] if name is None else [name, value])
-                     for name, value in zip(names, values, strict=True)]  # fmt: skip
-            return _op("call", function, args, _op("new_dict", *pairs))
-        return _op("call", function, args, ast.Dict(names, values))
+        function, args = self.visit(node.func), self._part(node.args)
+        keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
+        named = self._dict(keys, [k.value for k in node.keywords]) if keys else ast.Dict([], [])
+        return _op("call", function, args, named)
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
-        """``a + b``."""
-        left, right = self.visit(node.left), self.visit(node.right)
-        return _op("binary", OPERATORS[type(node.op).__name__], left, right)
+    def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
+        """A dict, of pairs, and of rows of one dict that is merged."""
+        pairs = zip(keys, values, strict=True)
+        return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """``-a``, ``not a``."""
@@ -511,44 +492,22 @@ class _Rewriting(ast.NodeTransformer):
         """``[a, b]``."""
         return _op("own", ast.List(self._all(node.elts), ast.Load()))
 
-    def visit_Set(self, node: ast.Set) -> Any:
-        """``{a, b}``."""
-        return _op("new_set", _row(self._all(node.elts)))
-
     def visit_Dict(self, node: ast.Dict) -> Any:
         """``{a: b, **c}``."""
-        pairs = [_row(self._all([v] if k is None else [k, v]))
-                 for k, v in zip(node.keys, node.values, strict=True)]  # fmt: skip
-        return _op("new_dict", *pairs)
+        return self._dict(node.keys, node.values)
 
-    def _looped(self, element: ast.expr, node: Any, kind: Any = ast.ListComp) -> Any:
-        return kind(element, [self.visit(part) for part in node.generators])
+    def visit_ListComp(self, node: Any) -> Any:
+        """``[... for ...]``, and its like."""
+        kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
+        return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
 
-    def visit_ListComp(self, node: ast.ListComp) -> Any:
-        """``[... for ...]``."""
-        return _op("own", self._looped(self.visit(node.elt), node))
-
-    def visit_SetComp(self, node: ast.SetComp) -> Any:
-        """``{... for ...}``."""
-        return _op("new_set", self._looped(self.visit(node.elt), node))
+    visit_SetComp = visit_GeneratorExp = visit_ListComp
 
     def visit_DictComp(self, node: ast.DictComp) -> Any:
         """``{...: ... for ...}``."""
-        pair = _row([self.visit(node.key), self.visit(node.value)])
-        return _op("new_dict", ast.Starred(self._looped(pair, node), ast.Load()))
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
-        """``(... for ...)``."""
-        return _op("lazy", self._looped(self.visit(node.elt), node, ast.GeneratorExp))
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
-        """``f"{value}"``."""
-        return _op("text", *self._all(node.values))
-
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
-        """One value of such a text."""
-        how = "" if node.format_spec is None else self.visit(node.format_spec)
-        return _op("formatted", self.visit(node.value), node.conversion, how)
+        pair = self._part([node.key, node.value])
+        loop = ast.ListComp(pair, self._all(node.generators))
+        return _op("new_dict", ast.Starred(loop, ast.Load()))
 
 
 def file_of() -> str:

@@ -274,7 +274,60 @@ def by_walrus(x: int, rng: Rng) -> int:
     return y if (y := coin(x, rng)) else 0
 
 
+class Private:
+    def __init__(self) -> None:
+        self.__keep = KEEP
+
+    def report(self, x: int, rng: Rng) -> int:
+        return x if rng.random() < self.__keep else 1 - x
+
+
+def by_targets(x: int, rng: Rng) -> int:
+    values: Any = [5, x]
+    values[0], values[1] = values[1], values[0]
+    first, [_, *rest] = values[0], (1, 2, 3)
+    rest.append(first)
+    return coin(rest[-1], rng) + len(rest)
+
+
+def by_order(x: int, rng: Rng) -> Any:
+    values = np.zeros(3)
+    values[int(rng.integers(3))] = rng.integers(2)  # the value is drawn first
+    return values
+
+
+def by_finally(x: int, rng: Rng) -> Any:
+    n = 0
+    for k in range(3):
+        try:
+            if k == 1:
+                continue
+            n += int(rng.integers(3))
+        finally:
+            n += 10
+    return n if isinstance(n, int) else None
+
+
+def by_decorator(x: int, rng: Rng) -> int:
+    def same_again(function: Any) -> Any:
+        return lambda *args: function(*args)
+
+    @same_again
+    @same_again
+    def report(bit: int, **options: int) -> int:
+        options["more"] = 1
+        return coin(bit, rng) + options["more"]
+
+    return int(report(x))
+
+
 FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
+    "private attribute": Private().report,
+    "targets": by_targets,
+    "order of an assignment": by_order,
+    "finally": by_finally,
+    "decorators": by_decorator,
+    "chain of comparisons": lambda x, rng: x if 0 <= (u := rng.random()) < KEEP < 1 + u else 1 - x,
     "dataclass": lambda x, rng: Device().report(x, rng),
     "dataclass outside": lambda x, rng: DEVICE.report(x, rng),
     "bound method": DEVICE.report,
@@ -423,6 +476,8 @@ def deep(x: int, rng: Rng) -> int:
 
 MUCH: dict[str, Callable[[int, Rng], Any]] = {
     "list": lambda x, rng: coin(x, rng) + len([0] * 10**9),
+    "doubled": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), [0])),
+    "doubled text": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), "a")),
     "power": lambda x, rng: coin(x, rng) + (7 ** (10**9)) % 2,
     "zeros": lambda x, rng: np.zeros(10**8)[0] + x,
     "arange": lambda x, rng: np.arange(10**9)[0] + x,
