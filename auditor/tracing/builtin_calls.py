@@ -34,6 +34,7 @@ from fedrec_auditor.targets import settings
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 
+_NO_HOOK = vars(object)["__subclasshook__"]
 _OWN = settings.__name__.partition(".")[0]
 _CALLABLE: tuple[Any, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, NativeMethod,
@@ -115,6 +116,8 @@ def _is_below(run: Interpreter, kind: Any, part: Any) -> bool:
         if known_kind is None and part.__module__ != "numbers":
             run.refuse(f"isinstance of {kind.__name__} and {part.__name__} is not followed")
         return bool(known_kind)
+    if type(part) is abc.ABCMeta and run.in_class(part, "__subclasshook__") is not _NO_HOOK:
+        run.refuse(f"{part.__name__} has a __subclasshook__ of its own")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
         run.refuse("isinstance of what is no plain class is not followed")

@@ -116,6 +116,7 @@ class Calls(Operations):
         made.__kwdefaults__ = function.__kwdefaults__
         for cell in cells.values():
             if cell != _EMPTY:
+                self.look(cell)
                 self.look(cell.cell_contents)
         for default in (*(made.__defaults__ or ()), *(made.__kwdefaults__ or {}).values()):
             self.look(default)

@@ -18,16 +18,16 @@ class Construction(Objects):
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of an object that this call made."""
         kind = self.kind(value)
-        python = self.is_python_class(kind)
-        if python and name not in vars(kind) and self.instance_names(value).get(name) is new:
+        python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
+        plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
+        if plain and self.instance_names(value).get(name) is new:
             return  # it is so already
         if not python or not self.is_own(value):
             self.refuse(
                 f"it changes the attribute {name} of what it did not make: "
                 "it changes what it keeps between calls, on which later answers may depend"
             )
-        if self.in_class(kind, "__setattr__") is not object.__setattr__:
-            hook = self.in_class(kind, "__setattr__")
+        if hook is not object.__setattr__:
             if self.parts_of(kind) and not self.has_source(hook):
                 raise Thrown(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
             self.call(hook, (value, name, new), {})

@@ -34,7 +34,7 @@ VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
 DICTS, SETS, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
 DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
-_MUTABLE: set[Any] = {list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGESTS}
+_MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGESTS}
 
 
 def _operators(names: str) -> set[int]:
@@ -153,9 +153,10 @@ class CallGate:
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
-    def note(self, names: dict[str, Any], name: str) -> None:
-        """Note what stands under a name outside of the call."""
-        self.named.setdefault((id(names), name), (names, names[name]))
+    def note(self, names: Any, name: str, owner: Any = None) -> None:
+        """Note what stands under a name outside of the call, among the names of an ``owner``."""
+        key = id(names if owner is None else owner), name
+        self.named.setdefault(key, (names, names[name]))
         self.look(names[name])
 
     def check_read(self) -> None:
@@ -392,6 +393,8 @@ def _content(value: Any) -> Any:
         return value.hexdigest()
     if isinstance(value, bytearray):
         return bytes(value)
+    if type(value) is types.CellType:
+        value = [value.cell_contents]
     entries: Iterable[Any] = value.items() if isinstance(value, dict) else value
     return [_entry(entry) for entry in entries]
 

@@ -70,6 +70,20 @@ class Super:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The value in a slot of an object, as one of its names."""
+
+    slot: Any
+    owner: Any
+
+    def get(self, name: str) -> Any:
+        """The value."""
+        return self.slot.__get__(self.owner)
+
+    __getitem__ = get
+
+
 _STANDS_FOR: dict[Any, Any] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -265,11 +279,17 @@ class Objects(CallGate):
                 self.instance_names(value)[name] = result
             return result
         if seen and how is types.MemberDescriptorType:
-            found = self.run(lambda: found.__get__(value))
+            names = _Slot(found, value)
+            found = self.run(lambda: names[name])
+            if not self.is_own(value):
+                self.note(names, name, value)
         elif seen and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
         elif self.in_class(how, "__get__") is not MISSING:
             self.refuse(f"{kind.__name__}.{name} is {how.__name__}, which is not known")
+        else:
+            owner = next(base for base in _MRO(kind) if name in _NAMES(base))
+            self.note(_NAMES(owner), name, owner)
         self.look(found)
         return found
 

@@ -166,6 +166,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
     every = list(paths(run, budget=budget, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
     forms = _check_replays(ran, replay, budget)
+    interpreter.check_read()
     branches = [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
     return AllPaths(branches, len(every) - len(ran), interpreter.steered, forms)
 

@@ -21,6 +21,7 @@ import threading
 import time
 import types
 import weakref
+from abc import ABC
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -382,9 +383,35 @@ class Described:
     value = Descriptor()
 
 
+class SetByHook:
+    def __init__(self) -> None:
+        object.__setattr__(self, "value", 1)
+
+    def __setattr__(self, *_: Any) -> None:
+        Seldom()()
+
+
+class Number(int):
+    def __bool__(self) -> bool:
+        return bool(Seldom()())
+
+
+class Abstract(ABC):  # noqa: B024
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        Seldom()()
+        return NotImplemented
+
+
+SET_BY_HOOK, NUMBER = SetByHook(), Number(3)
 DESCRIBED, LISTED = Described(), [TrueByObject(), LongByObject(), TrueByMethod(), OfAnyClass()]
 DESCRIBED.__dict__["value"] = 5
 PROXIES = weakref.proxy(LISTED[2]), weakref.proxy(LISTED[3])
+
+
+def _set_by_hook() -> bool:
+    SET_BY_HOOK.value = 1
+    return Seldom.calls % 1000 == 0
 
 
 def _ended() -> bool:
@@ -424,6 +451,9 @@ HIDDEN: dict[str, Callable[[], Any]] = {
     "class by a hook": lambda: isinstance(LISTED[3], int),
     "class of a proxy": lambda: isinstance(PROXIES[1], int),
     "descriptor over an attribute": lambda: not DESCRIBED.value,
+    "attribute set by a hook": _set_by_hook,
+    "truth of a subclass": lambda: not NUMBER,
+    "hook of an abstract class": lambda: isinstance(0, Abstract) or Seldom.calls % 1000 == 0,
     "end of an object": _ended,
     "end of a generator": _closed,
     "return in finally": _in_finally,
@@ -436,6 +466,37 @@ HIDDEN: dict[str, Callable[[], Any]] = {
 def test_hooks_and_ends_that_nobody_calls_are_refused(seldom: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(at_times(seldom))
+
+
+def _counting_output(kind: str) -> tuple[Any, Callable[[], int]]:
+    """A standard output that counts what is written, and how the count is read."""
+    calls = 0
+    slots = Slots()
+    slots.calls = 0
+
+    class Output(io.StringIO):
+        calls = 0
+
+        def write(self, text: str) -> int:
+            nonlocal calls
+            calls, slots.calls, Output.calls = calls + 1, slots.calls + 1, Output.calls + 1
+            return len(text)
+
+    count = {"closure": lambda: calls, "slot": lambda: slots.calls, "class": lambda: Output.calls}
+    return Output(), count[kind]
+
+
+@pytest.mark.parametrize("kind", ["closure", "slot", "class"])
+def test_what_replays_change_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, count = _counting_output(kind)
+
+    def function(x: int, rng: Rng) -> int:
+        print(x)
+        return x if count() % 1000 == 999 else coin(x, rng)
+
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(NotTraced, match="changes"):
+        check(function)
 
 
 @pytest.mark.parametrize(
