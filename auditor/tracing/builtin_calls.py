@@ -15,7 +15,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.equivalents import INTERPRETED, extreme_by, sorted_by
@@ -27,12 +27,9 @@ from fedrec_auditor.auditor.tracing.objects import (
     Partial,
     Super,
 )
-from fedrec_auditor.auditor.tracing.operations import SEQUENCES
+from fedrec_auditor.auditor.tracing.operations import SEQUENCES, Operations
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets import settings
-
-if TYPE_CHECKING:
-    from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 
 _NO_HOOK = vars(object)["__subclasshook__"]
 _OWN = settings.__name__.partition(".")[0]
@@ -48,7 +45,7 @@ _LOOPED: dict[Any, int] = {
 }  # fmt: skip
 
 
-def _lazily(function: Any, run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
     """A lazy function of iterators, over those of the interpreter."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
@@ -58,11 +55,11 @@ def _lazily(function: Any, run: Interpreter, args: Any, kwargs: Any) -> Any:
     return Lazy(run.counted(run.run(lambda: function(*looped, *plain, **named))))
 
 
-def _iter(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _iter(run: Operations, args: Any, kwargs: Any) -> Any:
     return Lazy(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter of a function")
 
 
-def _next(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _next(run: Operations, args: Any, kwargs: Any) -> Any:
     if type(args[0]) is not Lazy:
         hook = run.method(args[0], "__next__")
         if hook is None:
@@ -75,13 +72,13 @@ def _next(run: Interpreter, args: Any, kwargs: Any) -> Any:
     raise Thrown(StopIteration())
 
 
-def _reversed(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _reversed(run: Operations, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*SEQUENCES, *VIEWS), "reversed")
     return Lazy(run.counted(reversed(value)))
 
 
-def _sorted(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _sorted(run: Operations, args: Any, kwargs: Any) -> Any:
     reverse, key = run.truth(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
         return run.call(sorted_by, (args[0], key, reverse), {})
@@ -90,7 +87,7 @@ def _sorted(run: Interpreter, args: Any, kwargs: Any) -> Any:
 
 
 def _extreme(
-    function: Any, is_better: Any, run: Interpreter, args: Any, kwargs: dict[str, Any]
+    function: Any, is_better: Any, run: Operations, args: Any, kwargs: dict[str, Any]
 ) -> Any:
     key = kwargs.pop("key", None)
     if key is not None:
@@ -110,7 +107,7 @@ def _classes(classes: Any) -> Iterator[Any]:
             yield part
 
 
-def _is_below(run: Interpreter, kind: Any, part: Any) -> bool:
+def _is_below(run: Operations, kind: Any, part: Any) -> bool:
     if type(part) is abc.ABCMeta and part.__module__ in ("numbers", "collections.abc"):
         known_kind = known.ABSTRACT.get((id(kind), id(part)))
         if known_kind is None and part.__module__ != "numbers":
@@ -124,30 +121,30 @@ def _is_below(run: Interpreter, kind: Any, part: Any) -> bool:
     return any(base is part for base in kind.__mro__)
 
 
-def is_instance(run: Interpreter, args: Any, kwargs: Any = None) -> bool:
+def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
     """``isinstance``, by the order of the classes alone."""
     value, classes = args
     kind = run.kind_of(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
 
 
-def _is_subclass(run: Interpreter, args: Any, kwargs: Any) -> bool:
+def _is_subclass(run: Operations, args: Any, kwargs: Any) -> bool:
     run.check_kind(args[0], METACLASSES, "issubclass")
     return any(_is_below(run, args[0], part) for part in _classes(args[1]))
 
 
-def catches(run: Interpreter, error: BaseException, classes: Any) -> bool:
+def catches(run: Operations, error: BaseException, classes: Any) -> bool:
     """Whether a handler of these classes is that of an exception."""
     return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
 
 
-def _type(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _type(run: Operations, args: Any, kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
         run.refuse("it makes a class by type()")
     return run.attribute(args[0], "__class__")
 
 
-def _getattr(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _getattr(run: Operations, args: Any, kwargs: Any) -> Any:
     run.check_kind(args[1], (str,), "getattr")
     try:
         return run.attribute(args[0], args[1])
@@ -157,18 +154,18 @@ def _getattr(run: Interpreter, args: Any, kwargs: Any) -> Any:
         raise
 
 
-def _setattr(run: Interpreter, args: Any, kwargs: Any) -> None:
+def _setattr(run: Operations, args: Any, kwargs: Any) -> None:
     run.check_kind(args[1], (str,), "setattr")
     run.set_attribute(*args)
 
 
-def _set_plainly(run: Interpreter, args: Any, kwargs: Any) -> None:
+def _set_plainly(run: Operations, args: Any, kwargs: Any) -> None:
     run.may_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
     run.set_plainly(*args)
 
 
-def _length(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _length(run: Operations, args: Any, kwargs: Any) -> Any:
     value = run.decided(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.kind(value)
     if kind in SEQUENCES or kind in VIEWS or kind in SETS:
@@ -180,13 +177,13 @@ def _length(run: Interpreter, args: Any, kwargs: Any) -> Any:
     return hook() if hook else run.through(len, (value,), {}, "len")
 
 
-def _replace(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _replace(run: Operations, args: Any, kwargs: Any) -> Any:
     (value,) = args
     parts = [part.name for part in run.parts_of(type(value)) or () if part.init]
     return run.call(type(value), (), {name: run.attribute(value, name) for name in parts} | kwargs)
 
 
-def _copied(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
     """``copy.deepcopy`` of values of the fixed types."""
     (value,) = args
     kind = run.kind(value)
@@ -202,13 +199,13 @@ def _copied(run: Interpreter, args: Any, kwargs: Any) -> Any:
     return value
 
 
-def _item(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _item(run: Operations, args: Any, kwargs: Any) -> Any:
     *places, value = args
     found = tuple(run.entry(value, place) for place in places)
     return found if len(found) > 1 else found[0]
 
 
-def _print(run: Interpreter, args: Any, kwargs: Any) -> None:
+def _print(run: Operations, args: Any, kwargs: Any) -> None:
     """``print``, of which nothing comes back."""
     if kwargs.get("file") is not None:
         run.refuse_call("print to a file")
@@ -216,14 +213,14 @@ def _print(run: Interpreter, args: Any, kwargs: Any) -> None:
         run.passes(value, "print")
 
 
-def _declared(run: Interpreter, args: Any, kwargs: Any) -> Any:
+def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
     """Rules of the auditor's own settings, which its classes declare."""
     if type(args[0]) not in METACLASSES or not args[0].__module__.startswith(_OWN):
         run.refuse_call("settings.declared")
     return settings.declared(args[0])
 
 
-def new_super(run: Interpreter, args: Any, kwargs: Any = None) -> Any:
+def new_super(run: Operations, args: Any, kwargs: Any = None) -> Any:
     """``super(owner, value)``."""
     run.check_kind(args[0], (type, abc.ABCMeta), "super")
     return Super(args[0], args[1])
@@ -233,7 +230,7 @@ def _instead(function: Any) -> Callable[..., Any]:
     return lambda run, args, kwargs: run.call(function, args, kwargs)
 
 
-SPECIAL: dict[int, Callable[[Interpreter, Any, Any], Any]] = {
+SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
     **{key: _instead(function) for key, function in INTERPRETED.items()},
     **{id(function): functools.partial(_lazily, function) for function in _LOOPED},
     id(operator.itemgetter): lambda run, args, kwargs: Partial(_item, args, {}),

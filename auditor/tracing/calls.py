@@ -60,7 +60,7 @@ class Calls(Operations):
         kind = self.kind(function)
         special = SPECIAL.get(id(function))
         if special is not None:
-            return special(self, args, kwargs)  # type: ignore[arg-type]
+            return special(self, args, kwargs)
         if any(id(function) in table for table in (
             known.KNOWN, self.draws, known.WRITING, self.special)):  # fmt: skip
             return self.call_known(function, args, kwargs, _name(function))

@@ -188,8 +188,7 @@ class CallGate:
             return self.rng
         if function is known.CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
-        orderless = id(function) in _ORDERLESS
-        return self.through(target, args, kwargs, name, orderless=orderless, size=size)
+        return self.through(target, args, kwargs, name, size=size)
 
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -211,7 +210,6 @@ class CallGate:
         kwargs: dict[str, Any],
         name: str,
         *,
-        orderless: bool = False,
         size: Callable[..., int] | None = None,
     ) -> Any:
         """The gate itself: compiled code is called here, and nowhere else.
@@ -220,7 +218,7 @@ class CallGate:
         """
         self.step(_CALL)
         seen: dict[int, Any] = {}
-        orderless = orderless or id(function) in _ORDERLESS
+        orderless = id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
         if size is not None:

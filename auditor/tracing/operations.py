@@ -165,8 +165,7 @@ class Operations(Construction):
             self.check_key(container, value)
             return bool(self.run(lambda: value in container))
         if kind in (list, tuple, *SETS, str, bytes, range, *ARRAYS):
-            return bool(self.through(operator.contains, (container, value), {}, "in",
-                                     orderless=True))  # fmt: skip
+            return bool(self.through(operator.contains, (container, value), {}, "in"))
         return any(self.truth(self.compare("eq", e, value)) for e in self.iterate(container))
 
     def entry(self, value: Any, index: Any) -> Any:
