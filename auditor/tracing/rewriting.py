@@ -21,6 +21,8 @@ from fedrec_auditor.auditor.tracing.syntax import FUTURE, syntax_of
 
 RUN = "<run>"
 """The global name of the interpreter in rewritten code, which no source can spell."""
+_MARK = "<rewritten> "
+"""Before the name of its file, so that debuggers and coverage take it for no code of the file."""
 OPERATORS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
     "Mod": "mod", "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or",
@@ -92,9 +94,8 @@ def rewritten(code: CodeType) -> CodeType | None:
     new = _Rewriting(node, code).whole(copy.deepcopy(node))
     outer = ast.FunctionDef("<outer>", _arguments(code.co_freevars), [new], [])
     tree = ast.fix_missing_locations(ast.Module([outer], []))
-    compiled: CodeType = compile(
-        tree, code.co_filename, "exec", code.co_flags & FUTURE, dont_inherit=True
-    )
+    flags = code.co_flags & FUTURE
+    compiled: CodeType = compile(tree, _MARK + code.co_filename, "exec", flags, dont_inherit=True)
     for _ in range(2):
         compiled = next(part for part in compiled.co_consts if isinstance(part, CodeType))
     return compiled.replace(co_name=code.co_name, co_qualname=code.co_qualname)
@@ -515,7 +516,7 @@ def file_of() -> str:
     frame: Any = sys._getframe()
     while frame is not None and RUN not in frame.f_globals:
         frame = frame.f_back
-    return "" if frame is None else frame.f_code.co_filename
+    return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
 
 
 def line_of(error: BaseException) -> str:
@@ -523,8 +524,9 @@ def line_of(error: BaseException) -> str:
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
-        if RUN in frame.f_globals and frame.f_code.co_filename != equivalents.__file__:
-            file, line = frame.f_code.co_filename, trace.tb_lineno
+        name = frame.f_code.co_filename.removeprefix(_MARK)
+        if RUN in frame.f_globals and name != equivalents.__file__:
+            file, line = name, trace.tb_lineno
         trace = trace.tb_next
     code = linecache.getline(file, line).strip()
     return f" ({Path(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
