@@ -30,6 +30,9 @@ OPEN = (Symbol, *_OPEN_ARRAYS)
 SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
 ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}
+# Entries of sets whose hash, and so their order, follows from their value, but for nan.
+_ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
+_ORDERED |= {kind for kind in SCALARS if issubclass(kind, np.number | np.bool_)}
 VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
 _SERIES = {tuple, list, set, frozenset, deque}
 DICTS, SETS, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
@@ -304,7 +307,7 @@ class CallGate:
 
     def check_order(self, value: Any) -> None:
         """NotTraced for a set whose order is not known by what is in it."""
-        if not all(type(e) in ATOMS and type(e) not in (str, bytes, type(None)) for e in value):
+        if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
             self.refuse("it looks at the order of a set, which differs from process to process")
 
     def _check_array(self, value: Any) -> None:
