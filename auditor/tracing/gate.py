@@ -241,8 +241,10 @@ class CallGate:
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"{name} may write into its arguments")
-        if kwargs.get("out") is not None:
-            self.may_write(kwargs["out"])
+        given = args[function.nin :] if type(function) is np.ufunc else ()
+        for out in (*given, kwargs.get("out")):
+            if out is not None:
+                self.may_write(out)
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
         found = self.run(lambda: function(*args, **kwargs))
@@ -345,7 +347,7 @@ class CallGate:
             root = found
             while isinstance(root.base, np.ndarray):
                 root = root.base
-                if id(root) in seen:
+                if id(root) in seen or id(root) in self.read:
                     return
             self.own(root)
             self.own(found)

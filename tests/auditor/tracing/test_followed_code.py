@@ -403,6 +403,12 @@ def through_asarray() -> Any:
     return view[0]
 
 
+def through_transpose() -> Any:
+    view = KEPT.reshape(1, 1).T
+    view[0, 0] += 1
+    return KEPT[0]
+
+
 def by_place() -> Any:
     return np.add(KEPT, 1, KEPT)[0]
 
@@ -442,11 +448,20 @@ def by_sorting_in_place() -> Any:
 
 @pytest.mark.parametrize(
     "count",
-    [by_sorting_in_place, by_operator, through_asarray, by_place, by_default_dict, by_cached_array],
+    [
+        through_transpose,
+        by_sorting_in_place,
+        by_operator,
+        through_asarray,
+        by_place,
+        by_default_dict,
+        by_cached_array,
+    ],
 )
 def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(lambda x, rng: x if count() % 1000 == 999 else coin(x, rng))
+    assert not KEPT.any()
 
 
 @pytest.mark.parametrize(
