@@ -8,12 +8,8 @@ import types
 from typing import Any
 
 from fedrec_auditor.auditor.tracing.gate import Thrown
-from fedrec_auditor.auditor.tracing.objects import (
-    COMPILED,
-    METACLASSES,
-    MISSING,
-    Objects,
-)
+from fedrec_auditor.auditor.tracing.objects import COMPILED, MISSING, Objects
+from fedrec_auditor.auditor.tracing.rewriting import rewritten
 
 
 class Construction(Objects):
@@ -22,16 +18,16 @@ class Construction(Objects):
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of an object that this call made."""
         kind = self.kind(value)
-        python = self.is_python_class(kind)
-        if python and name not in vars(kind) and self.instance_names(value).get(name) is new:
+        python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
+        plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
+        if plain and self.instance_names(value).get(name) is new:
             return  # it is so already
         if not python or not self.is_own(value):
             self.refuse(
                 f"it changes the attribute {name} of what it did not make: "
                 "it changes what it keeps between calls, on which later answers may depend"
             )
-        if self.in_class(kind, "__setattr__") is not object.__setattr__:
-            hook = self.in_class(kind, "__setattr__")
+        if hook is not object.__setattr__:
             if self.parts_of(kind) and not self.has_source(hook):
                 raise Thrown(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
             self.call(hook, (value, name, new), {})
@@ -52,19 +48,11 @@ class Construction(Objects):
         else:
             self.instance_names(value)[name] = new
 
-    def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A value that is kept from the first call on, and so must not depend on draws."""
-        before = len(self.rng.path.sources)
-        made = dict(self.made)
-        for value in (*args, *kwargs.values()):
-            if type(value) not in METACLASSES and not self.is_python_class(type(value)):
-                self.passes(value, "a cache")
-        found = self.call(function, args, kwargs)
-        if len(self.rng.path.sources) != before:
-            self.refuse("a cache keeps what was drawn for later calls")
-        self.kept.append(found)
-        self.made = made
-        return found
+    def has_source(self, function: Any) -> bool:
+        """Whether a function is one of Python whose source is found."""
+        return type(function) is types.FunctionType and (
+            id(function.__globals__) in self.scopes or rewritten(function.__code__) is not None
+        )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An object of a class that is written in Python."""
@@ -76,18 +64,20 @@ class Construction(Objects):
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         new, begin = self.in_class(kind, "__new__"), self.in_class(kind, "__init__")
+        if self.in_class(kind, "__del__") is not MISSING:
+            self.refuse(f"{kind.__name__} has a __del__, which runs unseen")
         if issubclass(kind, BaseException):
             if type(new) is types.BuiltinFunctionType and type(begin) is COMPILED and not kwargs:
                 for value in args:
                     self.passes(value, kind.__name__)
                 return self.own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
-        if (
-            issubclass(kind, tuple)
-            and self.in_class(kind, "_fields") is not MISSING
-            and tuple in kind.__bases__
-        ):
-            return self._named_tuple(kind, args, kwargs)
+        fields = self.in_class(kind, "_fields") if tuple in kind.__bases__ else MISSING
+        if fields is not MISSING:
+            values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
+            if set(values) != set(fields) or len(args) > len(fields):
+                raise Thrown(TypeError(f"{kind.__name__}() got other arguments than its fields"))
+            return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
         if new is not object.__new__ or self.in_class(kind, "__slots__") is None:
             self.refuse(f"{kind.__name__} has a __new__ of its own")
         if getattr(kind, "__abstractmethods__", None):
@@ -119,36 +109,27 @@ class Construction(Objects):
             for f in found
         )
 
-    def _named_tuple(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        values = dict(zip(kind._fields, args, strict=False)) | kwargs
-        values = {**kind._field_defaults, **values}
-        if set(values) != set(kind._fields) or len(args) > len(kind._fields):
-            raise Thrown(TypeError(f"{kind.__name__}() got other arguments than its fields"))
-        return tuple.__new__(kind, [values[name] for name in kind._fields])
-
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What the generated ``__init__`` of a dataclass does."""
-        left, given = list(args), dict(kwargs)
-        hook = self.in_class(type(value), "__post_init__")
-        for part in self.parts_of(type(value)) or ():
-            if not part.init:
-                if part.default is not dataclasses.MISSING:
-                    self.set_plainly(value, part.name, part.default)
-                elif part.default_factory is not dataclasses.MISSING:
-                    self.set_plainly(value, part.name, self.call(part.default_factory, (), {}))
-                continue
-            if left and not part.kw_only:
-                new = left.pop(0)
-            elif part.name in given:
-                new = given.pop(part.name)
+        parts = self.parts_of(type(value)) or []
+        by_place = [part.name for part in parts if part.init and not part.kw_only]
+        given = dict(zip(by_place, args, strict=False))
+        unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
+        if unknown or len(args) > len(by_place):
+            raise Thrown(TypeError("it gets other arguments than the fields"))
+        given |= kwargs
+        for part in parts:
+            if part.name in given:
+                new = given[part.name]
             elif part.default is not dataclasses.MISSING:
                 new = part.default
             elif part.default_factory is not dataclasses.MISSING:
                 new = self.call(part.default_factory, (), {})
-            else:
+            elif part.init:
                 raise Thrown(TypeError(f"missing argument: {part.name!r}"))
+            else:
+                continue
             self.set_plainly(value, part.name, new)
-        if left or given:
-            raise Thrown(TypeError("too many arguments"))
+        hook = self.in_class(type(value), "__post_init__")
         if hook is not MISSING:
             self.call(hook, (value,), {})

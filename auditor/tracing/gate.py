@@ -8,14 +8,12 @@ of a class of the code's own ever reaches compiled code, so that nothing of it i
 from __future__ import annotations
 
 import itertools
-import linecache
 import math
 import operator
 import types
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from pathlib import Path as FilePath
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,64 +21,41 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, makers
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process
-from fedrec_auditor.auditor.tracing.lines import Line
 from fedrec_auditor.auditor.tracing.paths import Changed, LeftOut, NotTraced, Path
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+from fedrec_auditor.auditor.tracing.symbols import Symbol
 
-_ATOMS: set[type] = {type(None), bool, int, float, complex, str, bytes, range, type(...)}
-_ATOMS |= {
-    type(NotImplemented),
-    Fraction,
-    np.finfo,
-    np.iinfo,
-    Symbol,
-    MaskedEntries,
-}
-_ATOMS |= set(np.sctypeDict.values()) - {np.void, np.object_}
-_SERIES = (tuple, list, set, frozenset, deque)
-_VIEWS: set[type] = {type({}.keys()), type({}.values()), type({}.items())}
+_OPEN_ARRAYS = (TracedArray, MaskedEntries)
+OPEN = (Symbol, *_OPEN_ARRAYS)
+"""What holds draws of which nobody has looked at the values."""
+SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
+ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
+ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}
+# Entries of sets whose hash, and so their order, follows from their value, but for nan.
+_ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
+_ORDERED |= {kind for kind in SCALARS if issubclass(kind, np.number | np.bool_)}
+VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
+_SERIES = {tuple, list, set, frozenset, deque}
+DICTS, SETS, ARRAYS = (dict, defaultdict), (set, frozenset), (np.ndarray, TracedArray)
 DIGESTS = {kind for kind in known.METHODS if kind.__module__ in ("_hashlib", "_blake2")}
-_MUTABLE: set[type] = {
-    list,
-    dict,
-    set,
-    deque,
-    defaultdict,
-    bytearray,
-    np.ndarray,
-    TracedArray,
-    *DIGESTS,
-}
+_MUTABLE: set[Any] = {types.CellType, list, set, deque, bytearray, *DICTS, *ARRAYS, *DIGESTS}
+
+
+def _operators(names: str) -> set[int]:
+    return {id(getattr(operator, name)) for name in names.split()}
+
+
 # What may be asked of a set of text, whose order differs from process to process.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
-_ORDERLESS |= {id(getattr(operator, name)) for name in ("or_", "and_", "sub", "xor", "contains")}
-_ORDERLESS |= {id(getattr(operator, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+_ORDERLESS |= _operators("or_ and_ sub xor contains eq ne lt le gt ge")
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
-_OPEN_ARRAYS = (TracedArray, MaskedEntries)
 _DISPATCHER = type(np.concatenate)
-_READING = {id(getattr(operator, name)) for name in ("contains", "indexOf", "countOf", "concat")}
+_READING = _operators("contains indexOf countOf concat")
 _PROTOCOLS = (abs, round, pow, divmod, min, max, sorted)
-_CONSUMING = {
-    "str.join",
-    "set",
-    "frozenset",
-    "dict",
-    "math.fsum",
-    "math.prod",
-    "bytes",
-    "bytearray",
-    "set.union",
-    "set.update",
-    "set.difference",
-    "set.intersection",
-    "dict.update",
-    "collections.deque",
-    "sorted",
-    "min",
-    "max",
-}
+_CONSUMING = known.words(
+    "str.join set frozenset dict math.fsum math.prod bytes bytearray set.union set.update "
+    "set.difference set.intersection dict.update collections.deque sorted min max"
+)
 """Functions that take an iterator to its end, and do nothing else with it."""
-_STANDS_FOR: dict[type, type] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
 _CALL = 10
 """Steps that a call costs."""
 _LONGEST = 1 << 22
@@ -116,19 +91,15 @@ class CallGate:
         self.made: dict[int, Any] = {}
         self.read: dict[int, tuple[Any, Any]] = {}
         self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
-        self.place: tuple[str, int] = "", 0
         self.steered = True
 
-    @property
-    def where(self) -> str:
-        """The line that is run."""
-        file, line = self.place
-        code = linecache.getline(file, line).strip()
-        return f" ({FilePath(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call anything; compiled code through the gate, see ``Calls``."""
+        raise NotImplementedError
 
     def refuse(self, reason: str) -> NoReturn:
-        """NotTraced with the line that is run."""
-        raise NotTraced(reason, self.where)
+        """NotTraced with a reason."""
+        raise NotTraced(reason)
 
     def refuse_call(self, name: str) -> NoReturn:
         """NotTraced for a call of what is not known."""
@@ -166,8 +137,8 @@ class CallGate:
     def is_own(self, value: Any) -> bool:
         """Whether this call made ``value``, or the memory that it is a view of."""
         while id(value) not in self.made:
-            base = value.base if type(value) in (np.ndarray, TracedArray) else None
-            if type(base) not in (np.ndarray, TracedArray):
+            base = value.base if type(value) in ARRAYS else None
+            if type(base) not in ARRAYS:
                 return False
             value = base
         return True
@@ -185,9 +156,10 @@ class CallGate:
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
-    def note(self, names: dict[str, Any], name: str) -> None:
-        """Note what stands under a name outside of the call."""
-        self.named.setdefault((id(names), name), (names, names[name]))
+    def note(self, names: Any, name: str, owner: Any = None) -> None:
+        """Note what stands under a name outside of the call, among the names of an ``owner``."""
+        key = id(names if owner is None else owner), name
+        self.named.setdefault(key, (names, names[name]))
         self.look(names[name])
 
     def check_read(self) -> None:
@@ -219,8 +191,7 @@ class CallGate:
             return self.rng
         if function is known.CONSTRUCTORS["asarray"]:
             return self._as_array(target, args, kwargs, name)
-        orderless = id(function) in _ORDERLESS
-        return self.through(target, args, kwargs, name, orderless=orderless, size=size)
+        return self.through(target, args, kwargs, name, size=size)
 
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
@@ -228,9 +199,9 @@ class CallGate:
         """``numpy.asarray``, which may give the array itself: it is as much the call's own."""
         found = self.through(target, args, kwargs, name)
         given = args[0] if args else None
-        if type(given) in (np.ndarray, TracedArray) and not self.is_own(given):
+        if type(given) in ARRAYS and not self.is_own(given):
             root = found
-            while type(root) in (np.ndarray, TracedArray):
+            while type(root) in ARRAYS:
                 self.made.pop(id(root), None)
                 root = root.base
         return found
@@ -242,7 +213,6 @@ class CallGate:
         kwargs: dict[str, Any],
         name: str,
         *,
-        orderless: bool = False,
         size: Callable[..., int] | None = None,
     ) -> Any:
         """The gate itself: compiled code is called here, and nowhere else.
@@ -251,34 +221,34 @@ class CallGate:
         """
         self.step(_CALL)
         seen: dict[int, Any] = {}
-        orderless = orderless or id(function) in _ORDERLESS
+        orderless = id(function) in _ORDERLESS
         args = tuple(self._passed(value, name, seen, orderless) for value in args)
         kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self._check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
+            self.check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"{name} writes into an array that may hold draws")
-            args = tuple(map(self._plainly, args))
-            kwargs = {key: self._plainly(value) for key, value in kwargs.items()}
+            args = tuple(map(self.plainly, args))
+            kwargs = {key: self.plainly(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
-            (type(value) in (np.ndarray, TracedArray) and value.ndim)
-            or type(value) is MaskedEntries
-            for value in args
+            (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
             self.refuse("it writes an array as text, by options that others change")
-        shapes = [v.shape for v in args if type(v) in (np.ndarray, TracedArray) and v.ndim]
+        shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
-            self._check_length(math.prod(map(max, itertools.zip_longest(
+            self.check_length(math.prod(map(max, itertools.zip_longest(
                 *(shape[::-1] for shape in shapes), fillvalue=1))))  # fmt: skip
         if kwargs.get("copy", True) is not True or kwargs.get("overwrite_input"):
             self.refuse(f"{name} may write into its arguments")
-        if kwargs.get("out") is not None:
-            self.may_write(kwargs["out"])
+        given = args[function.nin :] if type(function) is np.ufunc else ()
+        for out in (*given, kwargs.get("out")):
+            if out is not None:
+                self.may_write(out)
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
         found = self.run(lambda: function(*args, **kwargs))
-        self._adopt(found, seen, name)
+        self.adopt(found, seen, name)
         return found
 
     def run(self, action: Callable[[], Any]) -> Any:
@@ -300,8 +270,8 @@ class CallGate:
     def _passed(self, value: Any, name: str, seen: dict[int, Any], orderless: bool) -> Any:
         kind = self.kind(value)
         if kind is range:
-            self._check_length(len(value))
-        if kind in _ATOMS:
+            self.check_length(len(value))
+        if kind in ATOMS:
             return value
         if kind is Lazy:
             if name not in _CONSUMING:
@@ -311,20 +281,16 @@ class CallGate:
             return value
         seen[id(value)] = value
         self.look(value)
-        if kind in _SERIES or kind in _VIEWS:
-            self._check_length(len(value))
-            if kind in (set, frozenset) and not orderless:
+        if kind in _SERIES or kind in VIEWS or kind in DICTS:
+            self.check_length(len(value))
+            if kind in SETS and not orderless:
                 self.check_order(value)
-            for entry in value:
-                if type(entry) not in _ATOMS:
-                    if type(entry) is Lazy:
-                        self.refuse(f"an iterator stands in what it gives to {name}")
+            entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
+            for entry in entries:
+                if type(entry) is Lazy:
+                    self.refuse(f"an iterator stands in what it gives to {name}")
+                if type(entry) not in ATOMS:
                     self._passed(entry, name, seen, False)
-        elif kind in (dict, defaultdict):
-            self._check_length(len(value))
-            for key, entry in value.items():
-                self._passed(key, name, seen, False)
-                self._passed(entry, name, seen, False)
         elif kind is np.ndarray:
             self._check_array(value)
         elif kind is slice:
@@ -343,20 +309,20 @@ class CallGate:
 
     def check_order(self, value: Any) -> None:
         """NotTraced for a set whose order is not known by what is in it."""
-        if not all(type(e) in _ATOMS and type(e) not in (str, bytes, type(None)) for e in value):
+        if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
             self.refuse("it looks at the order of a set, which differs from process to process")
 
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
             self.refuse("it uses an array of objects")
-        self._check_length(value.size)
+        self.check_length(value.size)
         root = value
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
             self.refuse(f"it uses an array over the memory of {_described(root.base)}")
 
-    def _check_length(self, length: int) -> None:
+    def check_length(self, length: int) -> None:
         """Work of so many entries; NotTraced for too many."""
         self.rng.path.budget.spend(max(0, min(length, _LONGEST)) >> 5)
         if length > _LONGEST:
@@ -370,37 +336,33 @@ class CallGate:
             return self.draws[id(known.CONSTRUCTORS["array"])](value)
         return value
 
-    def _adopt(self, found: Any, seen: dict[int, Any], name: str) -> None:
+    def adopt(self, found: Any, seen: dict[int, Any], name: str) -> None:
         """Note what compiled code has made, as this call's own."""
         kind = type(found)
-        if kind in _ATOMS or id(found) in seen:
+        if kind in ATOMS or id(found) in seen:
             return
-        if kind is np.ndarray or kind is TracedArray:
+        if kind in ARRAYS:
             if kind is np.ndarray and found.dtype.hasobject:
                 self.refuse(f"{name} gives an array of objects")
             root = found
             while isinstance(root.base, np.ndarray):
                 root = root.base
-                if id(root) in seen:
+                if id(root) in seen or id(root) in self.read:
                     return
             self.own(root)
             self.own(found)
-        elif kind in _SERIES:
-            if kind is not tuple:
-                self.own(found)
-            for entry in found:
-                self._adopt(entry, seen, name)
-        elif kind in (dict, defaultdict):
+        elif kind in _MUTABLE or kind is frozenset or kind is np.random.Generator:
             self.own(found)
-            for entry in found.values():
-                self._adopt(entry, seen, name)
-        elif kind in _MUTABLE or kind is np.random.Generator:
-            self.own(found)
-        elif isinstance(found, tuple) and kind.__module__.startswith("numpy"):
-            for entry in found:
-                self._adopt(entry, seen, name)
+        if kind in DICTS:
+            found = found.values()
+        elif kind not in _SERIES and not (
+            isinstance(found, tuple) and kind.__module__.startswith("numpy")
+        ):
+            return
+        for entry in found:
+            self.adopt(entry, seen, name)
 
-    def _plainly(self, value: Any) -> Any:
+    def plainly(self, value: Any) -> Any:
         """``value`` without arrays of draws, for code that reads the memory of arrays."""
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
             return type(value)(map(self.decided, value))
@@ -408,17 +370,7 @@ class CallGate:
 
     def decided(self, value: Any) -> Any:
         """A plain value, on which the path decides."""
-        return value.plain() if type(value) in (Symbol, TracedArray, MaskedEntries) else value
-
-    def kind_of(self, value: Any) -> Any:
-        """The type of a value; NotTraced for a draw that is open or real."""
-        if type(value) in (Symbol, MaskedEntries):
-            pieces = value.pieces() if type(value) is Symbol else ()
-            if not pieces or any(type(piece) is Line for _, piece in pieces):
-                self.refuse("it looks at the type of a draw")
-            kind = apply(_real_kind, value)
-            return kind.plain() if type(kind) is Symbol else kind
-        return _STANDS_FOR.get(type(value)) or type(value)
+        return value.plain() if type(value) in OPEN else value
 
 
 def _takes_symbols(function: Any) -> bool:
@@ -429,10 +381,6 @@ def _takes_symbols(function: Any) -> bool:
     of = type(getattr(function, "__self__", None))
     ours = kind is types.FunctionType or of in (TracedGenerator, Symbol, TracedArray, np.ufunc)
     return ours or kind in (np.ufunc, _DISPATCHER) or function in _PROTOCOLS
-
-
-def _real_kind(value: Any) -> Any:
-    return type(value)
 
 
 def _described(value: Any) -> str:
@@ -448,6 +396,8 @@ def _content(value: Any) -> Any:
         return value.hexdigest()
     if isinstance(value, bytearray):
         return bytes(value)
+    if type(value) is types.CellType:
+        value = [value.cell_contents]
     entries: Iterable[Any] = value.items() if isinstance(value, dict) else value
     return [_entry(entry) for entry in entries]
 
@@ -455,7 +405,7 @@ def _content(value: Any) -> Any:
 def _entry(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_entry, value))
-    if type(value) in _ATOMS and not isinstance(value, (Symbol, MaskedEntries, TracedGenerator)):
+    if type(value) in ATOMS and not isinstance(value, (Symbol, MaskedEntries, TracedGenerator)):
         nan = isinstance(value, float) and math.isnan(value)
         return "nan" if nan else (type(value), value)
     return id(value)

@@ -1,363 +1,150 @@
 """An interpreter of Python functions over symbols: whatever it does not know is refused.
 
-It runs a function by its syntax tree. Names, control flow, closures and objects of Python classes
-are its own; everything else is called through the gate. It writes to nothing that the call did not
-make, and patches nothing.
+It runs a function in which every operation was rewritten as a call of this class, see
+``rewriting``. Names, control flow and functions are Python's own, operations on values and objects
+of Python classes the interpreter's; everything else is called through the gate. It writes to
+nothing that the call did not make, and patches nothing.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import operator
+import builtins
+import importlib
 import sys
-from collections import defaultdict
+import types
 from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.expressions import BINARY
-from fedrec_auditor.auditor.tracing.frames import Frame, Function, scope_of
-from fedrec_auditor.auditor.tracing.gate import Lazy, Thrown
-from fedrec_auditor.auditor.tracing.generator_functions import BREAK, CONTINUE, GeneratorFunctions
-
-_INPLACE = {
-    name: getattr(operator, f"i{name}")
-    for name in [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "lshift",
-        "rshift",
-        "xor",
-        "matmul",
-    ]
-} | {"or": operator.ior, "and": operator.iand}
+from fedrec_auditor.auditor.tracing import builtin_calls, known
+from fedrec_auditor.auditor.tracing.calls import Calls
+from fedrec_auditor.auditor.tracing.gate import OPEN, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.operations import Asked
+from fedrec_auditor.targets.wrapped.client import own_randomness
 
 
-class _Returned:
-    """What a function returns."""
+class _Context:
+    """A context manager of interpreted code; refusals pass it by."""
 
-    __slots__ = ("value",)
+    def __init__(self, run: Interpreter, manager: Any) -> None:
+        self.run, self.manager = run, manager
+        self.enter, self.leave = (run.method(manager, f"__{name}__") for name in ("enter", "exit"))
+        if self.enter is None or self.leave is None:
+            run.refuse(f"with {type(manager).__name__} is not followed")
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    def __enter__(self) -> Any:
+        return self.enter()  # type: ignore[misc]
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if kind is Thrown:
+            return self.run.truth(self.leave(type(error.error), error.error, None))  # type: ignore[misc]
+        if kind is None:
+            self.leave(None, None, None)  # type: ignore[misc]
+        return False
 
 
-class Interpreter(GeneratorFunctions):
-    """Statements, and the functions that they make up."""
+class Interpreter(Calls):
+    """What rewritten code calls beside operators: text, exceptions, contexts, imports, classes."""
 
-    def run_body(self, function: Function, frame: Frame) -> Any:
-        """The result of a function whose arguments stand in ``frame``."""
-        node = function.node
-        if scope_of(node)[3]:
-            if isinstance(node, ast.Lambda):
-                self.refuse("yield in a lambda is not followed")
-            return Lazy(self.stream(node.body, frame))
-        if isinstance(node, ast.Lambda):
-            self.place = frame.file, node.body.lineno
-            return self.evaluate(node.body, frame)
-        found = self.block(node.body, frame)
-        return found.value if type(found) is _Returned else None
+    thrown_class = Thrown
+    new_slice, lazy, text = staticmethod(slice), staticmethod(Lazy), staticmethod("".join)
 
-    def block(self, statements: list[ast.stmt], frame: Frame) -> Any:
-        """Run statements; what a ``return``, ``break`` or ``continue`` among them gives."""
-        for statement in statements:
-            self.step()
-            self.place = frame.file, statement.lineno
-            action = _ACTIONS.get(type(statement))
-            if action is None:
-                self.refuse(f"{type(statement).__name__} is not followed")
-            found = action(self, statement, frame)
-            if found is not None:
-                return found
-        return None
+    def new_super(self, owner: Any, value: Any) -> Any:
+        """``super()``."""
+        return builtin_calls.new_super(self, (owner, value))
 
-    def expression(self, node: ast.Expr, frame: Frame) -> None:
-        """An expression of which nothing is kept."""
-        self.evaluate(node.value, frame)
+    def asked(self, value: Any) -> Asked:
+        """A part of ``a and b``, or of ``a < b < c``."""
+        return Asked(self, value)
 
-    def returned(self, node: ast.Return, frame: Frame) -> Any:
-        """``return``."""
-        return _Returned(None if node.value is None else self.evaluate(node.value, frame))
+    operand = asked
 
-    def assignment(self, node: ast.Assign, frame: Frame) -> None:
-        """``a = b = value``."""
-        value = self.evaluate(node.value, frame)
-        for target in node.targets:
-            self.assign(target, value, frame)
+    def formatted(self, value: Any, conversion: int, how: str | None) -> Any:
+        """One value of such a text."""
+        convert = {115: str, 114: repr, 97: ascii}.get(conversion)
+        if convert is not None:
+            value = self.call(convert, (value,), {})
+        if not how and self.method(value, "__str__") is not None:
+            return self.call(str, (value,), {})
+        return self.through(format, (value, how or ""), {}, "format")
 
-    def annotated(self, node: ast.AnnAssign, frame: Frame) -> None:
-        """``a: kind = value``."""
-        if node.value is not None:
-            self.assign(node.target, self.evaluate(node.value, frame), frame)
+    def failed(self, *message: Any) -> Thrown:
+        """What a failed ``assert`` raises."""
+        return Thrown(AssertionError(*message))
 
-    def assign(self, target: ast.expr, value: Any, frame: Frame) -> None:
-        """Give a value to a name, an attribute, an entry, or several of these."""
-        if isinstance(target, ast.Name):
-            self._bind_name(target.id, value, frame)
-        elif isinstance(target, ast.Tuple | ast.List):
-            self._unpack(target.elts, value, frame)
-        elif isinstance(target, ast.Attribute):
-            self.set_attribute(self.evaluate(target.value, frame), target.attr, value)
-        elif isinstance(target, ast.Subscript):
-            owner = self.evaluate(target.value, frame)
-            self.set_entry(owner, self.evaluate(target.slice, frame), value)
-        else:
-            self.refuse(f"a value for {type(target).__name__} is not followed")
-
-    def _unpack(self, targets: list[ast.expr], value: Any, frame: Frame) -> None:
-        entries = list(self.iterate(value))
-        starred = [k for k, t in enumerate(targets) if isinstance(t, ast.Starred)]
-        short = len(entries) < len(targets) - bool(starred)
-        if short or (not starred and len(entries) != len(targets)):
-            raise Thrown(ValueError(f"expected {len(targets)} values, got {len(entries)}"))
-        if starred:
-            (place,) = starred
-            after = len(targets) - place - 1
-            middle = self.own(entries[place : len(entries) - after])
-            entries = [*entries[:place], middle, *entries[len(entries) - after :]]
-        for target, entry in zip(targets, entries, strict=True):
-            self.assign(target.value if isinstance(target, ast.Starred) else target, entry, frame)
-
-    def set_entry(self, owner: Any, index: Any, value: Any) -> None:
-        """``owner[index] = value``, of what this call made."""
-        hook = self.method(owner, "__setitem__")
-        if hook is not None:
-            hook(index, value)
-            return
-        self.may_write(owner)
-        kind = type(owner)
-        if kind is list and type(index) is not slice:
-            place = self.decided(self.passes(index, "an index"))
-            self.run(lambda: operator.setitem(owner, place, value))
-        elif kind is list:
-            entries = list(self.iterate(value))
-            self.passes(index, "an index")
-            self.run(lambda: operator.setitem(owner, index, entries))
-        elif kind in (dict, defaultdict):
-            self.check_key(owner, index)
-            self.run(lambda: operator.setitem(owner, index, value))
-        else:
-            self.through(operator.setitem, (owner, index, value), {}, "[]=")
-
-    def augmented(self, node: ast.AugAssign, frame: Frame) -> None:
-        """``a += b``."""
-        target = node.target
-        action, name = BINARY[type(node.op)]
-        if isinstance(target, ast.Name):
-            if frame.home(target.id) is None:
-                self._bind_name(target.id, None, frame)
-            before = self.lookup(target.id, frame)
-            new = self._in_place(action, name, before, self.evaluate(node.value, frame))
-            self._bind_name(target.id, new, frame)
-            return
-        owner = self.evaluate(target.value, frame)
-        if isinstance(target, ast.Attribute):
-            before = self.attribute(owner, target.attr)
-            new = self._in_place(action, name, before, self.evaluate(node.value, frame))
-            self.set_attribute(owner, target.attr, new)
-            return
-        index = self.evaluate(target.slice, frame)
-        before = self.entry(owner, index)
-        new = self._in_place(action, name, before, self.evaluate(node.value, frame))
-        self.set_entry(owner, index, new)
-
-    def _in_place(self, action: Any, name: str, before: Any, value: Any) -> Any:
-        kind = type(before)
-        hook = self.method(before, f"__i{name}__")
-        if hook is not None:
-            return hook(value)
-        if kind is list and name == "add":
-            self.may_write(before)
-            before += list(self.iterate(value))
-            return before
-        if kind in (np.ndarray, TracedArray, dict, set, bytearray, list):
-            self.may_write(before)
-            return self.through(_INPLACE[name], (before, value), {}, name)
-        return self.binary(action, name, before, value)
-
-    def branch(self, node: ast.If, frame: Frame) -> Any:
-        """``if``."""
-        taken = self.truth(self.evaluate(node.test, frame))
-        return self.block(node.body if taken else node.orelse, frame)
-
-    def loop(self, node: ast.For, frame: Frame) -> Any:
-        """``for``."""
-        for entry in self.iterate(self.evaluate(node.iter, frame)):
-            self.assign(node.target, entry, frame)
-            found = self.block(node.body, frame)
-            if found is BREAK:
-                return None
-            if found is not None and found is not CONTINUE:
-                return found
-        return self.block(node.orelse, frame)
-
-    def repeat(self, node: ast.While, frame: Frame) -> Any:
-        """``while``."""
-        while self.truth(self.evaluate(node.test, frame)):
-            found = self.block(node.body, frame)
-            if found is BREAK:
-                return None
-            if found is not None and found is not CONTINUE:
-                return found
-        return self.block(node.orelse, frame)
-
-    def stop(self, node: ast.Break, frame: Frame) -> Any:
-        """``break``."""
-        return BREAK
-
-    def skip(self, node: ast.Continue, frame: Frame) -> Any:
-        """``continue``."""
-        return CONTINUE
-
-    def nothing(self, node: ast.stmt, frame: Frame) -> None:
-        """``pass``, and what only says where names belong."""
-
-    def check(self, node: ast.Assert, frame: Frame) -> None:
-        """``assert``."""
-        if not sys.flags.optimize and not self.truth(self.evaluate(node.test, frame)):
-            said = () if node.msg is None else (self.evaluate(node.msg, frame),)
-            raise Thrown(AssertionError(*said))
-
-    def throw(self, node: ast.Raise, frame: Frame) -> None:
-        """``raise``."""
-        if node.exc is None:
-            current: Any = frame.values.get("<error>")
-            if current is None:
-                self.refuse("raise without an exception is not followed here")
-            raise Thrown(current)
-        error = self.evaluate(node.exc, frame)
+    def thrown(self, error: Any) -> Thrown:
+        """What ``raise`` raises."""
         if type(error) is type:
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):
             self.refuse(f"it raises {type(error).__name__}")
-        raise Thrown(error)
+        return Thrown(error)
 
-    def guard(self, node: ast.Try, frame: Frame) -> Any:
-        """``try``."""
-        try:
-            found = self._guarded(node, frame)
-        except Thrown:
-            ended = self.block(node.finalbody, frame)
-            if ended is not None:
-                return ended
-            raise
-        ended = self.block(node.finalbody, frame)
-        return found if ended is None else ended
+    def catches(self, error: BaseException, *classes: Any) -> bool:
+        """Whether a handler is that of an exception."""
+        return not classes or builtin_calls.catches(self, error, classes)
 
-    def _guarded(self, node: ast.Try, frame: Frame) -> Any:
-        try:
-            found = self.block(node.body, frame)
-        except Thrown as thrown:
-            for handler in node.handlers:
-                if self._catches(handler, thrown.error, frame):
-                    return self._handled(handler, thrown.error, frame)
-            raise
-        return found if found is not None else self.block(node.orelse, frame)
+    def error(self) -> Any:
+        """The exception that is handled."""
+        return sys.exc_info()[1]
 
-    def _catches(self, handler: ast.ExceptHandler, error: BaseException, frame: Frame) -> bool:
-        if handler.type is None:
-            return True
-        kinds = self.evaluate(handler.type, frame)
-        return any(any(base is kind for base in type(error).__mro__)
-                   for kind in self._classes(kinds))  # fmt: skip
+    def goes_on(self, before: Any) -> bool:
+        """Whether ``finally`` is run: not where a refusal has come since ``before``."""
+        return self.error() is before or sys.exc_info()[0] is Thrown
 
-    def _handled(self, handler: ast.ExceptHandler, error: BaseException, frame: Frame) -> Any:
-        outer = frame.values.get("<error>")
-        frame.values["<error>"] = error
-        if handler.name is not None:
-            self._bind_name(handler.name, error, frame)
-        found = self.block(handler.body, frame)
-        frame.values["<error>"] = outer
-        if handler.name is not None:
-            frame.values.pop(handler.name, None)
-        return found
+    def context(self, manager: Any) -> Any:
+        """The manager of a ``with``."""
+        return manager if type(manager) is np.errstate else _Context(self, manager)
 
-    def context(self, node: ast.With, frame: Frame) -> Any:
-        """``with``."""
-        return self._within(node.items, node.body, frame)
+    def is_row(self, value: Any, length: int) -> bool:
+        """Whether a value matches a sequence of this length."""
+        if type(value) in (list, tuple):
+            return len(value) == length
+        self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
+        return False
 
-    def _within(self, items: list[ast.withitem], body: list[ast.stmt], frame: Frame) -> Any:
-        if not items:
-            return self.block(body, frame)
-        manager = self.evaluate(items[0].context_expr, frame)
-        if type(manager) is np.errstate:
-            with manager:
-                return self._within(items[1:], body, frame)
-        enter, leave = self.method(manager, "__enter__"), self.method(manager, "__exit__")
-        if enter is None or leave is None:
-            self.refuse(f"with {type(manager).__name__} is not followed")
-        value = enter()
-        if items[0].optional_vars is not None:
-            self.assign(items[0].optional_vars, value, frame)
-        try:
-            found = self._within(items[1:], body, frame)
-        except Thrown as thrown:
-            if not self.truth(leave(type(thrown.error), thrown.error, None)):
-                raise
-            return None
-        leave(None, None, None)
-        return found
+    def has_keys(self, value: Any, *keys: Any) -> bool:
+        """Whether a value matches a dict with these keys."""
+        return type(value) is dict and all(self.contains(value, key) for key in keys)
 
-    def remove(self, node: ast.Delete, frame: Frame) -> None:
-        """``del``."""
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                home = frame.home(target.id)
-                if home is None:
-                    self.refuse(f"it deletes {target.id}, which it did not make")
-                home.values.pop(target.id, None)
-            elif isinstance(target, ast.Subscript):
-                owner = self.evaluate(target.value, frame)
-                index = self.evaluate(target.slice, frame)
-                self.may_write(owner)
-                self._check_kind(owner, (list, dict), "del")
-                if type(owner) is dict:
-                    self.check_key(owner, index)
-                self.passes(index, "an index")
-                self.run(functools.partial(operator.delitem, owner, index))
-            else:
-                self.refuse("del of an attribute is not followed")
+    def is_instance(self, value: Any, kind: Any) -> bool:
+        """Whether a value matches a class."""
+        return builtin_calls.is_instance(self, (value, kind))
 
-    def match(self, node: ast.Match, frame: Frame) -> Any:
-        """``match``."""
-        subject = self.evaluate(node.subject, frame)
-        for case in node.cases:
-            if self._matches(case.pattern, subject, frame) and (
-                case.guard is None or self.truth(self.evaluate(case.guard, frame))
-            ):
-                return self.block(case.body, frame)
-        return None
+    def module(self, name: str, first: str = "") -> types.ModuleType:
+        """A module that is there, or the one at the begin of its name."""
+        if name not in sys.modules:  # as the first call would, with coins of its own
+            with own_randomness():
+                self.run(lambda: importlib.import_module(name))
+            self.special = known.special_functions()
+        module = sys.modules[first or name]
+        if type(module) is not types.ModuleType:
+            self.refuse(f"it imports {name}, which is no plain module")
+        return module
 
+    def imported(self, part: str, name: str, level: int, package: str = "") -> Any:
+        """``from name import part``."""
+        if part == "*":
+            self.refuse("import * is not followed")
+        if level:
+            parents = package.split(".")
+            name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])
+        return self.attribute(self.module(name), part)
 
-_ACTIONS: dict[type, Any] = {
-    ast.Expr: Interpreter.expression,
-    ast.Return: Interpreter.returned,
-    ast.Assign: Interpreter.assignment,
-    ast.AnnAssign: Interpreter.annotated,
-    ast.AugAssign: Interpreter.augmented,
-    ast.If: Interpreter.branch,
-    ast.For: Interpreter.loop,
-    ast.While: Interpreter.repeat,
-    ast.Break: Interpreter.stop,
-    ast.Continue: Interpreter.skip,
-    ast.Pass: Interpreter.nothing,
-    ast.Global: Interpreter.nothing,
-    ast.Nonlocal: Interpreter.nothing,
-    ast.FunctionDef: Interpreter.define,
-    ast.ClassDef: Interpreter.define_class,
-    ast.Assert: Interpreter.check,
-    ast.Raise: Interpreter.throw,
-    ast.Try: Interpreter.guard,
-    ast.With: Interpreter.context,
-    ast.Import: Interpreter.take,
-    ast.ImportFrom: Interpreter.take_from,
-    ast.Delete: Interpreter.remove,
-    ast.Match: Interpreter.match,
-}
+    def build_class(self, body: Any, name: str, *bases: Any) -> type:
+        """A class, of plain members and classes."""
+        hook = vars(object)["__init_subclass__"]
+        plain = all(
+            type(b) is type and self.in_class(b, "__init_subclass__") is hook for b in bases
+        )
+        if not plain:
+            self.refuse(f"the class {name} is made in a way that is not followed")
+        return builtins.__build_class__(body, name, *bases, metaclass=self._new_class)  # type: ignore[no-any-return]
+
+    def _new_class(self, name: str, bases: Any, names: dict[str, Any]) -> type:
+        for value in names.values():
+            kind = type(value)
+            plain = kind in known.METHODS or kind in (*OPEN, types.CellType, type(None))
+            if not plain and not (kind is types.FunctionType and self.has_source(value)):
+                self.refuse(f"a class holds a {kind.__name__}, which is not followed")
+        return type(name, bases, names)

@@ -13,11 +13,11 @@ import binascii
 import bisect
 import builtins
 import cmath
+import collections
 import collections.abc
 import fractions
 import hashlib
 import heapq
-import itertools
 import json
 import math
 import numbers
@@ -35,27 +35,21 @@ import numpy as np
 
 from fedrec_auditor.targets.mechanisms.parts import rates
 
-_MATH = [f for n, f in vars(math).items() if not n.startswith("_") and callable(f)]
-_CMATH = [f for n, f in vars(cmath).items() if not n.startswith("_") and callable(f)]
+
+def words(text: str) -> set[str]:
+    """The names in a text."""
+    return set(text.split())
+
+
 # Arithmetic, comparisons and text of plain values; ``hash`` of texts and ``id`` are not among them.
 _BUILTINS = (
     "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod float format "
     "frozenset hex int len list max min oct ord pow range repr round set slice sorted str sum tuple"
 )
-_UNKNOWN = {"attrgetter", "methodcaller", "itemgetter", "call", "length_hint"}
-_UNKNOWN |= {"setitem", "delitem"}
-_OPERATOR = [
-    getattr(operator, name)
-    for name in operator.__all__
-    if name not in _UNKNOWN and not name.startswith("i")
-] + [operator.invert, operator.index, operator.indexOf, operator.is_, operator.is_not]
-# Text and bytes in, text and bytes out. json calls back for objects of other types alone.
-_TEXT = [json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, zlib.crc32]
-_TEXT += [zlib.adler32, binascii.hexlify, binascii.unhexlify, binascii.crc32]
-_TEXT += [base64.b64encode, base64.b64decode, base64.urlsafe_b64encode, string.capwords]
-# Digests of bytes; without a key that is drawn.
-_DIGESTS: list[Any] = [hashlib.md5, hashlib.sha1, hashlib.sha224, hashlib.sha256, hashlib.sha384]
-_DIGESTS += [hashlib.sha512, hashlib.blake2b, hashlib.blake2s, hashlib.sha3_256]
+_OPERATOR = (
+    "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ "
+    "is_not le lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor"
+)
 # Functions of arrays that make new arrays or views of them, without functions among their arguments
 # and without memory that was not written (``empty``, ``resize`` of ``ndarray``).
 _NUMPY = (
@@ -82,45 +76,41 @@ _NUMPY = (
     "errstate"
 )
 _LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
-# Lazily, by the interpreter: their arguments are functions or iterables.
-LAZY = {
-    id(f): f.__name__
-    for f in (map, filter, zip, enumerate, reversed, iter, next, itertools.chain, itertools.count,
-              itertools.starmap, itertools.repeat, itertools.islice, itertools.product,
-              itertools.combinations, itertools.permutations, itertools.accumulate,
-              itertools.pairwise, itertools.zip_longest, itertools.takewhile)
-}  # fmt: skip
+_LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
+_MODULES: dict[Any, str] = {
+    builtins: _BUILTINS,
+    operator: _OPERATOR,
+    math: " ".join(n for n, f in vars(math).items() if n[0] != "_" and callable(f)),
+    cmath: " ".join(n for n, f in vars(cmath).items() if n[0] != "_" and callable(f)),
+    np: _NUMPY + " " + " ".join(n for n, f in vars(np).items() if type(f) is np.ufunc),
+    np.linalg: _LINALG,
+    # Text and bytes in, text and bytes out. json calls back for objects of other types alone.
+    json: "dumps loads",
+    struct: "pack unpack calcsize",
+    zlib: "crc32 adler32",
+    binascii: "hexlify unhexlify crc32",
+    base64: "b64encode b64decode urlsafe_b64encode",
+    string: "capwords",
+    # Digests of bytes; without a key that is drawn.
+    hashlib: "md5 sha1 sha224 sha256 sha384 sha512 blake2b blake2s sha3_256",
+    # Orders of values, which compare themselves.
+    bisect: "bisect bisect_left bisect_right",
+    # Containers that are compiled; the factory of a dict is a class of the table.
+    collections: "deque defaultdict",
+    # Numbers that are computed from their operands.
+    fractions: "Fraction",
+    # The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
+    rates: "flip_rate share_of_noise at_least check_rate_epsilon",
+}
 _CLASSES: tuple[Any, ...] = (
-    int,
-    float,
-    bool,
-    str,
-    bytes,
-    complex,
-    list,
-    tuple,
-    dict,
-    set,
-    frozenset,
-    object,
-    type,
-)
-_CLASSES += (type(None), np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_)
-_CLASSES += (np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator, bytearray)
+    int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type,
+    type(None), bytearray, np.ndarray, np.generic, np.number, np.integer, np.floating, np.bool_,
+    np.inexact, np.signedinteger, np.unsignedinteger, np.random.Generator,
+)  # fmt: skip
 CLASSES = {id(c): c for c in (*_CLASSES, *set(np.sctypeDict.values()))}
 CLASSES |= {
     id(c): c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)
 }
-
-
-# Orders of values, which compare themselves.
-_ORDERS = [bisect.bisect, bisect.bisect_left, bisect.bisect_right]
-# Containers that are compiled; the factory of a dict is a class of the table.
-_CONTAINERS = [deque, defaultdict]
-# The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
-_OWN = [rates.flip_rate, rates.share_of_noise, rates.at_least, rates.check_rate_epsilon]
-# Numbers of the standard library, which are computed from their operands.
-_NUMBERS = [fractions.Fraction]
 
 
 def special_functions() -> dict[int, Any]:
@@ -144,18 +134,13 @@ def special_functions() -> dict[int, Any]:
 HASHES: set[type] = set()
 
 
-def _table() -> dict[int, Any]:
-    known = [getattr(builtins, name) for name in _BUILTINS.split()]
-    known += [*_MATH, *_CMATH, *_OPERATOR, *_TEXT, *_DIGESTS, *_OWN, *_NUMBERS]
-    known += [*_ORDERS, *_CONTAINERS]
-    known += [getattr(np, name) for name in _NUMPY.split() if hasattr(np, name)]
-    known += [f for f in vars(np).values() if type(f) is np.ufunc]
-    known += [getattr(np.linalg, name) for name in _LINALG.split()]
-    known += [c for c in CLASSES.values() if c not in (type, np.ndarray, np.random.Generator)]
-    return {id(function): function for function in known}
-
-
-KNOWN = _table()
+KNOWN = {
+    id(function): function
+    for module, names in _MODULES.items()
+    for function in (getattr(module, name, None) for name in names.split())
+    if function is not None
+}
+KNOWN |= {i: c for i, c in CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)}
 """By their identity: compiled functions, whose arguments pass the gate."""
 # Written into: the first argument.
 WRITING = {
@@ -179,54 +164,51 @@ CONSTRUCTORS = {n: getattr(np, n) for n in ["array", "asarray", "zeros", "ones",
 CONSTRUCTORS |= {n: getattr(np, n) for n in ["zeros_like", "ones_like", "full_like"]}
 MATH = {n: getattr(math, n) for n in ["log", "log1p", "floor", "ceil", "trunc", "copysign"]}
 
-_TEXT_METHODS = {n for n in dir(str) if not n.startswith("_")}
-_NUMBER = {"bit_length", "bit_count", "to_bytes", "as_integer_ratio", "is_integer", "hex"}
-_NUMBER |= {"conjugate", "real", "imag", "numerator", "denominator", "from_bytes", "fromhex"}
-_LIST_NAMES = "append extend insert pop remove clear sort reverse index count copy"
-_LIST = {*_LIST_NAMES.split(), "__getitem__", "__len__", "__contains__"}
-_SET = {n for n in dir(set) if not n.startswith("_")}
-_DICT = {n for n in dir(dict) if not n.startswith("_")}
-_ARRAY_NAMES = (
-    "T all any argmax argmin argpartition argsort astype choose clip compress conj "
-    "copy cumprod cumsum diagonal dot dtype fill flatten imag item itemsize max mean "
-    "min nbytes ndim nonzero partition prod ptp put ravel real repeat reshape round "
-    "searchsorted shape size sort squeeze std sum swapaxes take tobytes tolist trace "
-    "transpose var view is_integer as_integer_ratio bit_count conjugate hex kind name "
-    "char type itemsize str eps tiny smallest_normal bits"
+
+def _public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+_NUMBER = words(
+    "bit_length bit_count to_bytes as_integer_ratio is_integer hex conjugate real imag numerator "
+    "denominator from_bytes fromhex"
 )
-_ARRAY = set(_ARRAY_NAMES.split())
+_LIST = _public(list) | {"__getitem__", "__len__", "__contains__"}
+_ARRAY = words(
+    "T all any argmax argmin argpartition argsort astype choose clip compress conj copy cumprod "
+    "cumsum diagonal dot dtype fill flatten imag item itemsize max mean min nbytes ndim nonzero "
+    "partition prod ptp put ravel real repeat reshape round searchsorted shape size sort squeeze "
+    "std sum swapaxes take tobytes tolist trace transpose var view is_integer as_integer_ratio "
+    "bit_count conjugate hex kind name char type itemsize str eps tiny smallest_normal bits"
+)
 _DIGEST = {"update", "digest", "hexdigest", "digest_size", "copy", "name"}
-METHODS: dict[type, set[str]] = {
-    str: _TEXT_METHODS, bytes: {n for n in dir(bytes) if not n.startswith("_")},
-    int: _NUMBER, float: _NUMBER, bool: _NUMBER, complex: _NUMBER, list: _LIST, set: _SET,
-    frozenset: _SET, dict: _DICT, tuple: {"index", "count"}, range: {"start", "stop", "step",
-    "index", "count"}, slice: {"start", "stop", "step"}, bytearray: _LIST | {"hex", "decode"},
-    np.ndarray: _ARRAY, type(hashlib.sha256()): _DIGEST, type(hashlib.blake2b()): _DIGEST,
-    np.finfo: _ARRAY | {"resolution", "precision"}, np.iinfo: _ARRAY,
-    np.errstate: set(),
+METHODS: dict[Any, set[str]] = {kind: _public(kind) for kind in (str, bytes, dict, set, deque)}
+METHODS |= dict.fromkeys((int, float, bool, complex), _NUMBER)
+METHODS |= dict.fromkeys((type(hashlib.sha256()), type(hashlib.blake2b())), _DIGEST)
+METHODS |= dict.fromkeys((np.ndarray, np.iinfo, *set(np.sctypeDict.values())), _ARRAY)
+METHODS |= {
+    list: _LIST, bytearray: _LIST | {"hex", "decode"}, frozenset: METHODS[set],
+    defaultdict: METHODS[dict], tuple: {"index", "count"}, slice: {"start", "stop", "step"},
+    range: {"start", "stop", "step", "index", "count"}, np.errstate: set(),
+    np.finfo: _ARRAY | {"resolution", "precision"},
+    fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
 }  # fmt: skip
-METHODS[deque] = {n for n in dir(deque) if not n.startswith("_")}
-METHODS[defaultdict] = _DICT
-METHODS[fractions.Fraction] = {"numerator", "denominator", "limit_denominator"}
-METHODS |= dict.fromkeys(set(np.sctypeDict.values()), _ARRAY)
 """Attributes of values of exact types: their methods call back nothing of plain values."""
-_READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__"}
-_CHANGES: dict[type, set[str]] = {
-    list: _LIST - _READING,
+_READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__", "maxlen"}
+_SET_CHANGES = (
+    "add discard remove pop clear update difference_update intersection_update "
+    "symmetric_difference_update"
+)
+_CHANGES: dict[Any, set[str]] = {kind: METHODS[kind] - _READING for kind in (list, deque)}
+_CHANGES |= {
+    key: {"pop", "popitem", "setdefault", "update", "clear"} for key in (dict, defaultdict)
+}
+_CHANGES |= {key: {"update"} for key in (type(hashlib.sha256()), type(hashlib.blake2b()))}
+_CHANGES |= {
     bytearray: _LIST - _READING,
-    dict: {"pop", "popitem", "setdefault", "update", "clear"},
-    set: {"add", "discard", "remove", "pop", "clear", "update", "difference_update",
-          "intersection_update", "symmetric_difference_update"},
+    set: words(_SET_CHANGES),
     np.ndarray: {"fill", "partition", "put", "sort"},
-    type(hashlib.sha256()): {"update"},
-    type(hashlib.blake2b()): {"update"},
-}  # fmt: skip
-
-
-_CHANGES[defaultdict] = _CHANGES[dict]
-_CHANGES[deque] = METHODS[deque] - {"copy", "count", "index", "maxlen"}
-
-
+}
 _ABCS = [c for m in (numbers, collections.abc) for c in vars(m).values() if type(c) is abc.ABCMeta]
 ABSTRACT = {
     (id(kind), id(part)): issubclass(kind, part)
@@ -245,14 +227,6 @@ def _shape(shape: Any, *_: Any, **__: Any) -> int:
     return math.prod(shape) if type(shape) in (tuple, list) else int(shape)
 
 
-def _square(rows: Any, columns: Any = None, *_: Any, **__: Any) -> int:
-    return int(rows) * int(rows if columns is None else columns)
-
-
-def _counted(first: Any, last: Any = None, num: Any = 50, *_: Any, **__: Any) -> int:
-    return int(num)
-
-
 def _range(low: Any = 0, high: Any = None, step: Any = 1, *_: Any, **__: Any) -> int:
     low, high = (0, low) if high is None else (low, high)
     return int((high - low) / step)
@@ -262,23 +236,21 @@ def _times(value: Any, many: Any, *_: Any, **__: Any) -> int:
     return int(np.size(value)) * int(np.prod(many) if np.size(many) < 9 else np.sum(many))
 
 
-def _both(a: Any, b: Any, *_: Any, **__: Any) -> int:
-    return int(np.size(a)) * int(np.size(b))
-
-
-def _largest(values: Any, weights: Any = None, minlength: int = 0, *_: Any) -> int:
-    return max(int(np.max(values, initial=0)), minlength)
-
-
-_SHAPED: tuple[Any, ...] = (np.zeros, np.ones, np.full)
-SIZES: dict[int, Any] = dict.fromkeys(map(id, _SHAPED), _shape)
-SIZES |= dict.fromkeys(map(id, (np.eye, np.identity, np.tri)), _square)
-SIZES |= dict.fromkeys(map(id, (np.linspace, np.logspace)), _counted)
-SIZES |= dict.fromkeys(map(id, (np.repeat, np.tile)), _times)
-SIZES |= dict.fromkeys(map(id, (np.outer, np.kron)), _both)
-SIZES |= {id(np.arange): _range, id(np.bincount): _largest}
-SIZES |= dict.fromkeys(map(id, (math.factorial, math.comb, math.perm)), lambda n, *_: int(n) << 9)
-SIZES |= {id(f): lambda n=0, *_: n if type(n) is int else 0 for f in (bytes, bytearray)}
+_RULES: list[tuple[tuple[Any, ...], Any]] = [
+    ((np.zeros, np.ones, np.full), _shape),
+    ((np.arange,), _range),
+    ((np.repeat, np.tile), _times),
+    ((np.eye, np.identity, np.tri), lambda n, m=None, *_, **__: int(n) * int(m or n)),
+    ((np.linspace, np.logspace), lambda low, high=0, num=50, *_, **__: int(num)),
+    ((np.outer, np.kron), lambda a, b, *_, **__: int(np.size(a)) * int(np.size(b))),
+    (
+        (np.bincount,),
+        lambda v, weights=None, minlength=0: max(int(np.max(v, initial=0)), minlength),
+    ),
+    ((math.factorial, math.comb, math.perm), lambda n, *_: int(n) << 9),
+    ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
+]
+SIZES = {id(function): rule for functions, rule in _RULES for function in functions}
 """How many entries, about, a function makes of its arguments; it is asked before it is called."""
 
 

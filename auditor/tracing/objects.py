@@ -7,8 +7,7 @@ import enum
 import functools
 import sys
 import types
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,30 +17,33 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.frames import Function
-from fedrec_auditor.auditor.tracing.gate import CallGate, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import CallGate, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.tracing.lines import Line
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 MISSING: Any = object()
 COMPILED = types.WrapperDescriptorType
+# Special methods of ``object``, ``tuple`` and exceptions.
+_SLOTS = (COMPILED, types.MethodDescriptorType, types.BuiltinFunctionType)
+# Methods of open draws, and of arrays of them, that leave them open.
+_OPEN_METHODS: dict[Any, tuple[str, ...]] = {
+    Symbol: ("item", "copy", "astype"),
+    MaskedEntries: ("astype",),
+}
 _ARGS = vars(BaseException)["args"]
 _CLASS = vars(object)["__class__"]
+# How attributes of objects, classes, modules and bound methods are looked up.
+_GETTERS = [vars(kind)["__getattribute__"] for kind in
+            (object, type, types.ModuleType, types.MethodType, BaseException)]  # fmt: skip
+_MRO, _NAMES = (vars(type)[name].__get__ for name in ("__mro__", "__dict__"))
 METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol))
 # Compiled classes under those that are written in Python.
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
-FUNCTIONS = (types.FunctionType, Function)
+FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
 # Constants of modules that are no functions of the process that runs.
 _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "int_info"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundMethod:
-    """A method of an object of the code's own, or a class method."""
-
-    function: Any
-    owner: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,7 @@ class NativeMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """A call that was begun within the code."""
+    """A call that was begun within the code: a bound method, say."""
 
     function: Any
     args: tuple[Any, ...]
@@ -69,16 +71,30 @@ class Super:
     value: Any
 
 
-_OURS = {
-    id(kind)
-    for kind in (Fraction, Symbol, TracedArray, MaskedEntries, TracedGenerator, Lazy, Function)
-}
-_OURS |= {id(kind) for kind in (BoundMethod, NativeMethod, Partial, Super, Thrown)}
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """The value in a slot of an object, as one of its names."""
+
+    slot: Any
+    owner: Any
+
+    def get(self, name: str) -> Any:
+        """The value."""
+        return self.slot.__get__(self.owner)
+
+    __getitem__ = get
+
+
+_STANDS_FOR: dict[Any, Any] = {TracedArray: np.ndarray, TracedGenerator: np.random.Generator}
+_PACKAGE = __name__.rpartition(".")[0]
 
 
 @lru_cache(maxsize=4096)
 def _is_python(kind: type) -> bool:
     if not any(type(kind) is known_kind for known_kind in METACLASSES) or kind in _ROOTS:
+        return False
+    module = vars(kind).get("__module__")
+    if kind is Fraction or type(module) is not str or module.startswith(_PACKAGE):
         return False
     if not all(base in _ROOTS or issubclass(base, BaseException) or _is_written(base)
                for base in kind.__mro__):  # fmt: skip
@@ -95,70 +111,69 @@ def _is_written(kind: type) -> bool:
     )
 
 
-class Objects(CallGate, ABC):
+def _type_of(value: Any) -> Any:
+    return type(value)
+
+
+class Objects(CallGate):
     """Attributes, and objects of classes that are written in Python."""
 
     def __init__(self, rng: TracedGenerator) -> None:
         super().__init__(rng)
         self.kept: list[Any] = []
-
-    @abstractmethod
-    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call anything; see ``FunctionCalls``."""
+        self.scopes: dict[int, dict[str, Any]] = {}
+        self.modules: dict[int, dict[str, Any]] = {}
 
     def attribute(self, value: Any, name: str) -> Any:
         """``value.name``."""
+        self.step()
         kind = self.kind(value)
         if name == "__class__":
             self.steered &= kind is not TracedGenerator  # of replays it is another one
             return self.kind_of(value)
         if kind is types.ModuleType:
             return self._of_module(value, name)
-        if kind is Symbol:
-            if name in ("item", "copy", "astype"):
-                return NativeMethod(value, name)
-            return self.attribute(value.plain(), name)
-        if kind is MaskedEntries:
-            if name == "astype":
-                return NativeMethod(value, name)
+        if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
+            return NativeMethod(value, name)
+        if kind in _OPEN_METHODS:
             return self.attribute(self.own(value.plain()), name)
         if kind is TracedGenerator:
-            if name in _DRAWS:
-                return NativeMethod(value, name)
             self.refuse(f"Generator.{name} is not modelled")
         if value is np.random.mtrand._rand and name in known.LEGACY:
             return known.LEGACY[name]
-        if kind is np.random.Generator and self.is_own(value) and name in _DRAWS:
-            return NativeMethod(value, name)
-        if (
-            kind is np.ufunc
-            and name in ("reduce", "accumulate", "outer")
-            and (id(value) in known.KNOWN or id(value) in self.special)
-        ):
-            return NativeMethod(value, name)
-        allowed = known.METHODS.get(np.ndarray if kind is TracedArray else kind)
-        if allowed is None and issubclass(type(value), np.dtype):
-            allowed = known.METHODS[np.ndarray]
+        array = kind is TracedArray or issubclass(kind, np.dtype)
+        allowed = known.METHODS.get(np.ndarray if array else kind)
         if allowed is not None:
             return self._of_plain(value, name, allowed)
         if kind in METACLASSES:
             return self._of_class(value, name)
         if kind is Super:
             return self._of_super(value, name)
-        if kind in FUNCTIONS and name == "__name__":
-            return value.name if kind is Function else value.__name__
-        if kind is types.FunctionType and name == "__wrapped__":
-            return value.__wrapped__
-        if kind is types.FunctionType and not name.startswith("__"):
-            if name in vars(value):
-                self.look(vars(value)[name])
-                return vars(value)[name]
-            raise Thrown(AttributeError(f"'function' object has no attribute '{name}'"))
-        if id(kind) in known.CLASSES and issubclass(type(value), BaseException):
+        if kind is types.FunctionType:
+            if name in ("__name__", "__wrapped__") and (name == "__name__" or name in vars(value)):
+                return getattr(value, name)
+            if not name.startswith("__"):
+                return self._among(vars(value), name, "'function' object")
+        if id(kind) in known.CLASSES and issubclass(kind, BaseException):
             if name == "args":
                 return value.args
             self.refuse(f"it uses .{name} of an exception")
         return self._of_object(value, name)
+
+    def _draws_or_reduces(self, value: Any, kind: Any, name: str) -> bool:
+        """Whether a name is a draw of a generator of this call, or a reduction of a known ufunc."""
+        if kind is np.ufunc:
+            known_one = id(value) in known.KNOWN or id(value) in self.special
+            return known_one and name in ("reduce", "accumulate", "outer")
+        own = kind is np.random.Generator and self.is_own(value)
+        return name in _DRAWS and (own or kind is TracedGenerator)
+
+    def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
+        """What stands under a name; AttributeError of the code where nothing does."""
+        if name not in names:
+            raise Thrown(AttributeError(f"{owner} has no attribute {name!r}"))
+        self.note(names, name)
+        return names[name]
 
     def _of_module(self, module: types.ModuleType, name: str) -> Any:
         names = vars(module)
@@ -190,27 +205,37 @@ class Objects(CallGate, ABC):
         found = self.run(lambda: getattr(value, name))
         if isinstance(found, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
-        self._adopt(found, {id(value): value}, name)
+        self.adopt(found, {id(value): value}, name)
         return found
 
     def kind_of(self, value: Any) -> Any:
-        """The type of a value; NotTraced where a class says another."""
-        kind = super().kind_of(value)
-        if self.is_python_class(kind) and self.in_class(kind, "__class__") is not _CLASS:
+        """The type of a value; NotTraced for an open draw, or where a class says another."""
+        kind = self.kind(value)
+        if kind in (Symbol, MaskedEntries):
+            pieces = value.pieces() if kind is Symbol else ()
+            if not pieces or any(type(piece) is Line for _, piece in pieces):
+                self.refuse("it looks at the type of a draw")
+            return self.decided(apply(_type_of, value))
+        kind = _STANDS_FOR.get(kind, kind)
+        getter = self.in_class(kind, "__getattribute__")
+        if kind not in known.METHODS and (
+            self.in_class(kind, "__class__") is not _CLASS or all(g is not getter for g in _GETTERS)
+        ):
             self.refuse(f"{kind.__name__} has a __class__ of its own")
         return kind
 
     def in_class(self, kind: type, name: str, after: type | None = None) -> Any:
         """What the classes of an object have under a name, as it stands there."""
-        order = kind.__mro__
+        order = _MRO(kind)
         for base in order[order.index(after) + 1 :] if after is not None else order:
-            if name in vars(base):
-                return vars(base)[name]
+            names = _NAMES(base)
+            if name in names:
+                return names[name]
         return MISSING
 
     def is_python_class(self, kind: type) -> bool:
         """Whether a class is written in Python, on top of ``object`` or a tuple alone."""
-        return id(kind) not in _OURS and _is_python(kind)
+        return _is_python(kind)
 
     def _of_object(self, value: Any, name: str) -> Any:
         kind = type(value)
@@ -218,53 +243,54 @@ class Objects(CallGate, ABC):
             self.refuse(f"it uses .{name} of {kind.__module__}.{kind.__name__}, which is not known")
         if type(self.in_class(kind, "__getattribute__")) is not COMPILED:
             self.refuse(f"{kind.__name__} has a __getattribute__ of its own")
-        found = self.in_class(kind, name)
-        if type(found) is property:
-            return self.call(found.fget, (value,), {})
-        if type(found) is types.MemberDescriptorType:
-            return self._slot(found, value, name)
-        if issubclass(kind, enum.Enum) and name in ("value", "name"):
-            return self.instance_names(value)[f"_{name}_"]
+        found, own = self.in_class(kind, name), self.instance_names(value)
+        if (
+            issubclass(kind, enum.Enum)
+            and name in ("value", "name")
+            and type(found) is not property
+        ):
+            return own[f"_{name}_"]
         if found is _ARGS:
             return value.args
-        own = self.instance_names(value)
-        if name in own:
-            if self.is_own(value):
-                return own[name]
-            self.note(own, name)
+        if name in own and (found is MISSING or self.in_class(type(found), "__set__") is MISSING):
+            if not self.is_own(value):
+                self.note(own, name)
             return own[name]
-        if found is MISSING:
-            hook = self.in_class(kind, "__getattr__")
-            if hook is not MISSING:
-                return self.call(hook, (value, name), {})
-            raise Thrown(AttributeError(f"'{kind.__name__}' object has no attribute '{name}'"))
-        return self._descended(found, value, kind, name)
+        hook = self.in_class(kind, "__getattr__")
+        if found is MISSING and hook is not MISSING:
+            return self.call(hook, (value, name), {})
+        return self._bound(found, kind, name, value)
 
-    def _descended(self, found: Any, value: Any, kind: type, name: str) -> Any:
-        """What stands in a class, as seen from an object of it."""
-        how = type(found)
-        if how in FUNCTIONS:
-            return BoundMethod(found, value)
+    def _bound(self, found: Any, kind: type, name: str, value: Any = MISSING) -> Any:
+        """What stands in a class, as seen from the class, or from a ``value`` of it."""
+        how, seen = type(found), value is not MISSING
+        if found is MISSING:
+            raise Thrown(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
+        if how in FUNCTIONS or found is object.__init__:
+            return Partial(found, (value,), {}) if seen else found
         if how is staticmethod:
             return found.__func__
         if how is classmethod:
-            return BoundMethod(found.__func__, kind)
-        if how is functools.cached_property:
+            return Partial(found.__func__, (kind,), {})
+        if seen and how is property:
+            return self.call(found.fget, (value,), {})
+        if seen and how is functools.cached_property:
             result = self.without_draws(found.func, (value,), {})
             if self.is_own(value):
                 self.instance_names(value)[name] = result
             return result
-        if how is functools._lru_cache_wrapper:
-            return BoundMethod(found, value)
-        if how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
+        if seen and how is types.MemberDescriptorType:
+            names = _Slot(found, value)
+            found = self.run(lambda: names[name])
+            if not self.is_own(value):
+                self.note(names, name, value)
+        elif seen and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
-        if self.in_class(how, "__get__") is not MISSING:
+        elif self.in_class(how, "__get__") is not MISSING:
             self.refuse(f"{kind.__name__}.{name} is {how.__name__}, which is not known")
-        self.look(found)
-        return found
-
-    def _slot(self, slot: Any, value: Any, name: str) -> Any:
-        found = self.run(lambda: slot.__get__(value))
+        else:
+            owner = next(base for base in _MRO(kind) if name in _NAMES(base))
+            self.note(_NAMES(owner), name, owner)
         self.look(found)
         return found
 
@@ -287,43 +313,16 @@ class Objects(CallGate, ABC):
             return kind.__mro__
         if isinstance(kind, enum.EnumType) and name in kind._member_map_:
             return kind._member_map_[name]
-        found = self.in_class(kind, name)
         if known.CLASSES.get(id(kind)) is kind:
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
             self.refuse(f"it uses {kind.__name__}.{name}, which is not known")
-        if found is MISSING:
-            raise Thrown(AttributeError(f"type object {kind.__name__!r} has no attribute {name!r}"))
-        if type(found) is classmethod:
-            return BoundMethod(found.__func__, kind)
-        if type(found) is staticmethod:
-            return found.__func__
-        if type(found) in FUNCTIONS or type(found) is functools._lru_cache_wrapper:
-            return found
-        if self.in_class(type(found), "__get__") is not MISSING:
-            self.refuse(f"it uses {kind.__name__}.{name}, which is not known")
-        self.look(found)
-        return found
+        return self._bound(self.in_class(kind, name), kind, name)
 
     def _of_super(self, value: Super, name: str) -> Any:
-        is_class = isinstance(value.value, type)
-        kind = value.value if is_class else type(value.value)
+        kind = value.value if isinstance(value.value, type) else type(value.value)
         found = self.in_class(kind, name, after=value.owner)
-        if type(found) is property:
-            return self.call(found.fget, (value.value,), {})
-        if found is object.__init__:
-            return BoundMethod(found, value.value)
-        if found is MISSING:
-            raise Thrown(AttributeError(f"'super' object has no attribute {name!r}"))
-        return self._descended(found, value.value, kind, name)
-
-    @abstractmethod
-    def has_source(self, function: Any) -> bool:
-        """Whether a function can be interpreted; see ``FunctionCalls``."""
-
-    @abstractmethod
-    def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A value that is kept from the first call on; see ``Construction``."""
+        return self._bound(found, kind, name, value.value)
 
     def method(self, value: Any, name: str) -> Callable[..., Any] | None:
         """A special method of an object of a class that is written in Python, or None."""
@@ -331,18 +330,22 @@ class Objects(CallGate, ABC):
         if not self.is_python_class(kind) or known.CLASSES.get(id(kind)) is kind:
             return None
         found = self.in_class(kind, name)
-        if found is MISSING or type(found) not in FUNCTIONS:
+        if found is MISSING or found is None or type(found) in _SLOTS:
             return None
+        if type(found) not in FUNCTIONS:
+            self.refuse(f"{kind.__name__}.{name} is a {type(found).__name__}, which is not known")
         return lambda *args: self.call(found, (value, *args), {})
 
-    @abstractmethod
-    def truth(self, value: Any) -> bool:
-        """Whether ``if value`` is taken; see ``FunctionCalls``."""
-
-    @abstractmethod
-    def check_key(self, container: Any, key: Any) -> None:
-        """NotTraced for a key of a class of the code's own; see ``FunctionCalls``."""
-
-    @abstractmethod
-    def iterate(self, value: Any) -> Iterator[Any]:
-        """The entries of anything; see ``FunctionCalls``."""
+    def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A value that is kept from the first call on, and so must not depend on draws."""
+        before = len(self.rng.path.sources)
+        made = dict(self.made)
+        for value in (*args, *kwargs.values()):
+            if type(value) not in METACLASSES and not self.is_python_class(type(value)):
+                self.passes(value, "a cache")
+        found = self.call(function, args, kwargs)
+        if len(self.rng.path.sources) != before:
+            self.refuse("a cache keeps what was drawn for later calls")
+        self.kept.append(found)
+        self.made = made
+        return found

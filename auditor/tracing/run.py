@@ -33,6 +33,7 @@ from fedrec_auditor.auditor.tracing.paths import (
     StepBudget,
     paths,
 )
+from fedrec_auditor.auditor.tracing.rewriting import line_of
 from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.targets.wrapped.contained import message_of
@@ -136,15 +137,19 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
             # Of open coins it says nothing of the code itself.
             name = type(thrown.error).__name__
             if lazy or isinstance(thrown.error, (SystemExit, RecursionError, MemoryError)):
-                interpreter.refuse(f"it raises {name}: {message_of(thrown.error)}")
+                raise NotTraced(
+                    f"it raises {name}: {message_of(thrown.error)}", line_of(thrown)
+                ) from None
             given, answer = None, read(Raised(name))
         except NotTraced as refusal:
-            refusal.where = refusal.where or interpreter.where
+            refusal.where = refusal.where or line_of(refusal)
             raise
         except LeftOut:
             raise
         except Exception as error:  # of the interpreter's own
-            interpreter.refuse(f"it is not followed: {type(error).__name__}: {error}")
+            raise NotTraced(
+                f"it is not followed: {type(error).__name__}: {error}", line_of(error)
+            ) from None
         interpreter.check_read()
         return answer
 
@@ -166,6 +171,7 @@ def _run_all(randomizer: OneOutput, value: Any, budget: StepBudget, *, eager: bo
     every = list(paths(run, budget=budget, eager=eager))
     ran = [(path, answer) for path, answer in every if answer is not None]
     forms = _check_replays(ran, replay, budget)
+    interpreter.check_read()
     branches = [Branch(path.weight, dict(path.limits), answer) for path, answer in ran]
     return AllPaths(branches, len(every) - len(ran), interpreter.steered, forms)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
 
-_FUTURE = functools.reduce(
+FUTURE = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )
 Callable = ast.FunctionDef | ast.Lambda
@@ -25,7 +25,7 @@ def syntax_of(code: CodeType) -> Callable | None:
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
         return None
-    nodes, codes = _parsed(code.co_filename, source, code.co_flags & _FUTURE)
+    nodes, codes = _parsed(code.co_filename, source, code.co_flags & FUTURE)
     if code not in codes:
         return None
     found = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]

@@ -274,7 +274,60 @@ def by_walrus(x: int, rng: Rng) -> int:
     return y if (y := coin(x, rng)) else 0
 
 
+class Private:
+    def __init__(self) -> None:
+        self.__keep = KEEP
+
+    def report(self, x: int, rng: Rng) -> int:
+        return x if rng.random() < self.__keep else 1 - x
+
+
+def by_targets(x: int, rng: Rng) -> int:
+    values: Any = [5, x]
+    values[0], values[1] = values[1], values[0]
+    first, [_, *rest] = values[0], (1, 2, 3)
+    rest.append(first)
+    return coin(rest[-1], rng) + len(rest)
+
+
+def by_order(x: int, rng: Rng) -> Any:
+    values = np.zeros(3)
+    values[int(rng.integers(3))] = rng.integers(2)  # the value is drawn first
+    return values
+
+
+def by_finally(x: int, rng: Rng) -> Any:
+    n = 0
+    for k in range(3):
+        try:
+            if k == 1:
+                continue
+            n += int(rng.integers(3))
+        finally:
+            n += 10
+    return n if isinstance(n, int) else None
+
+
+def by_decorator(x: int, rng: Rng) -> int:
+    def same_again(function: Any) -> Any:
+        return lambda *args: function(*args)
+
+    @same_again
+    @same_again
+    def report(bit: int, **options: int) -> int:
+        options["more"] = 1
+        return coin(bit, rng) + options["more"]
+
+    return int(report(x))
+
+
 FOLLOWED: dict[str, Callable[[int, Rng], Any]] = {
+    "private attribute": Private().report,
+    "targets": by_targets,
+    "order of an assignment": by_order,
+    "finally": by_finally,
+    "decorators": by_decorator,
+    "chain of comparisons": lambda x, rng: x if 0 <= (u := rng.random()) < KEEP < 1 + u else 1 - x,
     "dataclass": lambda x, rng: Device().report(x, rng),
     "dataclass outside": lambda x, rng: DEVICE.report(x, rng),
     "bound method": DEVICE.report,
@@ -350,6 +403,12 @@ def through_asarray() -> Any:
     return view[0]
 
 
+def through_transpose() -> Any:
+    view = KEPT.reshape(1, 1).T
+    view[0, 0] += 1
+    return KEPT[0]
+
+
 def by_place() -> Any:
     return np.add(KEPT, 1, KEPT)[0]
 
@@ -389,11 +448,20 @@ def by_sorting_in_place() -> Any:
 
 @pytest.mark.parametrize(
     "count",
-    [by_sorting_in_place, by_operator, through_asarray, by_place, by_default_dict, by_cached_array],
+    [
+        through_transpose,
+        by_sorting_in_place,
+        by_operator,
+        through_asarray,
+        by_place,
+        by_default_dict,
+        by_cached_array,
+    ],
 )
 def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(lambda x, rng: x if count() % 1000 == 999 else coin(x, rng))
+    assert not KEPT.any()
 
 
 @pytest.mark.parametrize(
@@ -405,6 +473,9 @@ def test_what_compiled_code_writes_or_shares_is_seen(count: Callable[[], Any]) -
         lambda rng: str(np.zeros(3)),
         lambda rng: {"a", "b"}.pop(),
         lambda rng: "".join({"a", "b"}),
+        lambda rng: next(iter({np.str_("a"), np.str_("b")})) == "a",
+        lambda rng: next(iter({..., 1})) == 1,
+        lambda rng: next(iter({float("nan"), 1.0})) == 1,
     ],
 )
 def test_addresses_and_orders_are_refused(address: Callable[[Any], Any]) -> None:
@@ -423,6 +494,8 @@ def deep(x: int, rng: Rng) -> int:
 
 MUCH: dict[str, Callable[[int, Rng], Any]] = {
     "list": lambda x, rng: coin(x, rng) + len([0] * 10**9),
+    "doubled": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), [0])),
+    "doubled text": lambda x, rng: len(functools.reduce(lambda a, _: a + a, range(40), "a")),
     "power": lambda x, rng: coin(x, rng) + (7 ** (10**9)) % 2,
     "zeros": lambda x, rng: np.zeros(10**8)[0] + x,
     "arange": lambda x, rng: np.arange(10**9)[0] + x,

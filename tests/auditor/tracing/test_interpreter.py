@@ -11,6 +11,7 @@ import functools
 import gc
 import io
 import itertools
+import linecache
 import logging
 import os
 import queue
@@ -20,8 +21,9 @@ import threading
 import time
 import types
 import weakref
+from abc import ABC
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +335,192 @@ def test_no_hook_of_an_object_runs_unseen(act: Callable[[], Any]) -> None:
     with pytest.raises(NotTraced):
         check(function)
     assert Hostile.calls == before
+
+
+class Seldom:
+    """Counts its calls, as hooks of other classes; one in 1,000 answers is another one."""
+
+    calls = 0
+
+    def __call__(self, *_: Any) -> Any:
+        Seldom.calls += 1
+        return Seldom.calls % 1000 != 0
+
+
+class TrueByObject:
+    __bool__ = Seldom()
+
+
+class LongByObject:
+    __len__ = Seldom()
+
+
+class TrueByMethod:
+    def __bool__(self) -> bool:
+        return bool(Seldom()())
+
+
+class OfAnyClass:
+    def __getattribute__(self, name: str) -> Any:
+        seldom = name == "__class__" and not Seldom()()
+        return int if seldom else object.__getattribute__(self, name)
+
+
+class Ended:
+    def __del__(self) -> None:
+        Seldom()()
+
+
+class Descriptor:
+    def __get__(self, *_: Any) -> Any:
+        return Seldom()()
+
+    def __set__(self, *_: Any) -> None:
+        pass
+
+
+class Described:
+    value = Descriptor()
+
+
+class SetByHook:
+    def __init__(self) -> None:
+        object.__setattr__(self, "value", 1)
+
+    def __setattr__(self, *_: Any) -> None:
+        Seldom()()
+
+
+class Number(int):
+    def __bool__(self) -> bool:
+        return bool(Seldom()())
+
+
+class Abstract(ABC):  # noqa: B024
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        Seldom()()
+        return NotImplemented
+
+
+SET_BY_HOOK, NUMBER = SetByHook(), Number(3)
+DESCRIBED, LISTED = Described(), [TrueByObject(), LongByObject(), TrueByMethod(), OfAnyClass()]
+DESCRIBED.__dict__["value"] = 5
+PROXIES = weakref.proxy(LISTED[2]), weakref.proxy(LISTED[3])
+
+
+def _set_by_hook() -> bool:
+    SET_BY_HOOK.value = 1
+    return Seldom.calls % 1000 == 0
+
+
+def _ended() -> bool:
+    Ended()
+    return Seldom.calls % 1000 == 0
+
+
+def _closed() -> bool:
+    def values() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            Seldom()()
+
+    next(values())
+    return Seldom.calls % 1000 == 0
+
+
+def _in_finally() -> bool:
+    try:
+        seldom = time.time_ns() % 1000 == 7
+    finally:
+        return seldom  # noqa: B012
+
+
+def _closed_by_all() -> bool:
+    try:
+        return time.time_ns() % 1000 == 7
+    except BaseException:
+        return False
+
+
+HIDDEN: dict[str, Callable[[], Any]] = {
+    "truth by an object": lambda: not LISTED[0],
+    "length by an object": lambda: not LISTED[1],
+    "truth of a proxy": lambda: not PROXIES[0],
+    "class by a hook": lambda: isinstance(LISTED[3], int),
+    "class of a proxy": lambda: isinstance(PROXIES[1], int),
+    "descriptor over an attribute": lambda: not DESCRIBED.value,
+    "attribute set by a hook": _set_by_hook,
+    "truth of a subclass": lambda: not NUMBER,
+    "hook of an abstract class": lambda: isinstance(0, Abstract) or Seldom.calls % 1000 == 0,
+    "end of an object": _ended,
+    "end of a generator": _closed,
+    "return in finally": _in_finally,
+    "handler of everything": _closed_by_all,
+    "built-in names": lambda: __builtins__["id"](0) % 1000 == 7,
+}
+
+
+@pytest.mark.parametrize("seldom", HIDDEN.values(), ids=HIDDEN)
+def test_hooks_and_ends_that_nobody_calls_are_refused(seldom: Callable[[], Any]) -> None:
+    with pytest.raises(NotTraced):
+        check(at_times(seldom))
+
+
+def _counting_output(kind: str) -> tuple[Any, Callable[[], int]]:
+    """A standard output that counts what is written, and how the count is read."""
+    calls = 0
+    slots = Slots()
+    slots.calls = 0
+
+    class Output(io.StringIO):
+        calls = 0
+
+        def write(self, text: str) -> int:
+            nonlocal calls
+            calls, slots.calls, Output.calls = calls + 1, slots.calls + 1, Output.calls + 1
+            return len(text)
+
+    count = {"closure": lambda: calls, "slot": lambda: slots.calls, "class": lambda: Output.calls}
+    return Output(), count[kind]
+
+
+@pytest.mark.parametrize("kind", ["closure", "slot", "class"])
+def test_what_replays_change_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, count = _counting_output(kind)
+
+    def function(x: int, rng: Rng) -> int:
+        print(x)
+        return x if count() % 1000 == 999 else coin(x, rng)
+
+    monkeypatch.setattr(sys, "stdout", output)
+    with pytest.raises(NotTraced, match="changes"):
+        check(function)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "(COUNT := COUNT + 1)",
+        "for COUNT in [COUNT + 1]: pass",
+        "COUNT, *_ = [COUNT + 1]",
+        "import sys as COUNT",
+        "class COUNT: pass",
+        "del COUNT",
+        "with np.errstate() as COUNT: pass",
+        "match COUNT + 1:\n        case COUNT: pass",
+        "try: raise ValueError\n    except ValueError as COUNT: pass",
+    ],
+)
+def test_no_statement_binds_a_name_of_the_module(statement: str) -> None:
+    names: dict[str, Any] = {"np": np, "COUNT": 0}
+    source = f"def f(x, rng):\n    global COUNT\n    {statement}\n    return int(rng.integers(2))\n"
+    file = f"<of the module {statement}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    exec(compile(source, file, "exec"), names)
+    with pytest.raises(NotTraced, match=r"keeps between calls \(COUNT\)"):
+        check(names["f"])
 
 
 PACKAGE = """

@@ -38,6 +38,22 @@ def of_its_own(x: int, rng: Rng) -> int:
     return x if rng.random() < 0.75 else 1 - x
 
 
+def test_debuggers_and_coverage_see_the_function_itself_alone() -> None:
+    before, codes = sys.gettrace(), set()
+
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        if frame.f_code.co_filename == __file__:
+            codes.add(frame.f_code)
+
+    sys.settrace(look)
+    try:
+        proved = epsilon(of_its_own, [0, 1])
+    finally:
+        sys.settrace(before)
+    assert proved == pytest.approx(math.log(3))
+    assert codes == {of_its_own.__code__}
+
+
 WATCHED = (np, np.random, random, math, sys.modules[__name__])
 
 

@@ -1,0 +1,355 @@
+"""Operators, entries, loops and conditions of interpreted code."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import operator
+import types
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
+from fedrec_auditor.auditor.tracing.construction import Construction
+from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.generator import TracedGenerator
+from fedrec_auditor.auditor.tracing.lines import pick
+from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
+
+SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)
+_ACTIONS = {
+    name: getattr(operator, name)
+    for name in known.words(
+        "add sub mul truediv floordiv mod pow lshift rshift xor matmul neg pos invert "
+        "eq ne lt le gt ge"
+    )
+}
+_ACTIONS |= {"or": operator.or_, "and": operator.and_}
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, types.FunctionType)
+# Compiled objects that are true whatever is in them.
+_TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
+_TRUE += (NativeMethod, Partial, Lazy, type(...), functools._lru_cache_wrapper)
+_SINGLE = (type(None), bool, type(...), type(NotImplemented))
+_FAST = (int, float, bool)
+_PICKED = (*_FAST, str, Symbol)
+_MANY_BITS = 1 << 13
+
+
+class Asked:
+    """A value that asks the interpreter whether it is true, and how it compares."""
+
+    __slots__ = ("run", "value")
+
+    def __init__(self, run: Operations, value: Any) -> None:
+        self.run, self.value = run, value
+
+    def __bool__(self) -> bool:
+        return self.run.truth(self.value)
+
+    def _comparison(name: str) -> Any:  # type: ignore[misc]
+        return lambda a, b: Asked(a.run, a.run.compare(name, a.value, b.value))
+
+    __lt__, __le__, __gt__ = _comparison("lt"), _comparison("le"), _comparison("gt")
+    __ge__, __eq__, __ne__ = _comparison("ge"), _comparison("eq"), _comparison("ne")
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Operations(Construction):
+    """What is done to values; methods of the code's own classes are interpreted."""
+
+    def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
+        for value, other, method in ((a, b, name), (b, a, mirrored)):
+            hook = self.method(value, f"__{method}__")
+            found = NotImplemented if hook is None else hook(other)
+            if found is not NotImplemented:
+                return found
+        return NotImplemented
+
+    def binary(self, name: str, a: Any, b: Any) -> Any:
+        """``a + b`` of two values, and its like."""
+        self.step()
+        one, two, action = type(a), type(b), _ACTIONS[name]
+        if one in _FAST and two in _FAST:
+            if name in ("pow", "lshift") and one is two is int and b > 0:
+                bits = a.bit_length() * b if name == "pow" else a.bit_length() + b
+                if bits > _MANY_BITS:
+                    self.refuse(f"it uses a number of more than {_MANY_BITS:,} bits")
+            return self.run(lambda: action(a, b))
+        if name == "mul":
+            for value, many in ((a, b), (b, a)):
+                if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
+                    self.check_length(len(value) * max(int(many), 0))
+        if name == "add" and one is two and one in (list, tuple, str, bytes):
+            self.check_length(len(a) + len(b))
+        if one in (list, tuple) and (
+            (one is two and name == "add") or (name == "mul" and two in _FAST)
+        ):
+            found = self.run(lambda: action(a, b))
+            return self.own(found) if one is list else found
+        if name == "or" and one in (*METACLASSES, types.UnionType):
+            return a | b
+        found = self._by_method(name, f"r{name}", a, b)
+        return self.through(action, (a, b), {}, name) if found is NotImplemented else found
+
+    def unary(self, name: str, value: Any) -> Any:
+        """``-value``, and its like."""
+        hook = self.method(value, f"__{name}__")
+        return hook() if hook is not None else self.through(_ACTIONS[name], (value,), {}, name)
+
+    def in_place(self, name: str, before: Any, value: Any) -> Any:
+        """What ``before += value`` gives."""
+        kind = type(before)
+        hook = self.method(before, f"__i{name}__")
+        if hook is not None:
+            return hook(value)
+        if kind is list and name == "add":
+            self.may_write(before)
+            before += list(self.iterate(value))
+            return before
+        if kind in (*ARRAYS, dict, set, bytearray, list):
+            self.may_write(before)
+            action = getattr(operator, f"i{name}")
+            return self.through(action, (before, value), {}, name)
+        return self.binary(name, before, value)
+
+    def compare(self, name: str, a: Any, b: Any) -> Any:
+        """``a < b``, and its like."""
+        self.step()
+        if name in ("is", "is not"):
+            return self._is(a, b) is (name == "is")
+        if name in ("in", "not in"):
+            return self.contains(b, a) is (name == "in")
+        action, kinds = _ACTIONS[name], (type(a), type(b))
+        if kinds[0] in _FAST and kinds[1] in _FAST:
+            return action(a, b)
+        found = self._by_method(name, _MIRRORED[name], a, b)
+        if found is not NotImplemented:
+            return found
+        own = any(self.is_python_class(k) and not issubclass(k, tuple) for k in kinds)
+        if name in ("eq", "ne") and (
+            all(k in METACLASSES for k in kinds)
+            or (own and self._by_identity(a) and self._by_identity(b))
+        ):
+            return (a is b) is (name == "eq")
+        return self.through(action, (a, b), {}, name)
+
+    def _by_identity(self, value: Any) -> bool:
+        kind = type(value)
+        plain = kind in known.METHODS or value is None
+        return plain or self.in_class(kind, "__eq__") is object.__eq__
+
+    def _is(self, a: Any, b: Any) -> bool:
+        """Identity, which of numbers and texts is a matter of chance."""
+        kinds = [self.kind(a), self.kind(b)]
+        if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
+            self.refuse("it looks at the identity of a draw")
+        for kind in kinds:
+            own = self.is_python_class(kind) and kind not in (tuple, *known.METHODS)
+            if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
+                return a is b
+        self.refuse("it looks at the identity of plain values")
+
+    def contains(self, container: Any, value: Any) -> bool:
+        """``value in container``."""
+        kind = self.kind(container)
+        hook = self.method(container, "__contains__")
+        if hook is not None:
+            return self.truth(hook(value))
+        if kind in DICTS:
+            self.check_key(container, value)
+            return bool(self.run(lambda: value in container))
+        if kind in (list, tuple, *SETS, str, bytes, range, *ARRAYS):
+            return bool(self.through(operator.contains, (container, value), {}, "in"))
+        return any(self.truth(self.compare("eq", e, value)) for e in self.iterate(container))
+
+    def entry(self, value: Any, index: Any) -> Any:
+        """``value[index]``."""
+        self.step()
+        kind = self.kind(value)
+        if kind in DICTS:
+            self.check_key(value, index)
+            missing = kind is defaultdict and not self.run(lambda: index in value)
+            if missing:
+                self.may_write(value)
+            found = self.run(lambda: value[index])
+            if missing:
+                self.adopt(found, {}, "a dict")
+            return found
+        if kind in SEQUENCES:
+            self.look(value)
+            self.passes(index, "an index")
+            found = self.run(lambda: value[index])
+            return self.own(found) if type(index) is slice else found
+        if kind is enum.EnumType and type(index) is str:
+            return self.run(lambda: value._member_map_[index])
+        if issubclass(kind, tuple) and self.in_class(kind, "__getitem__") is tuple.__getitem__:
+            self.passes(index, "an index")
+            return self.run(lambda: tuple.__getitem__(value, index))
+        hook = self.method(value, "__getitem__")
+        if hook is not None:
+            return hook(index)
+        return self.through(operator.getitem, (value, index), {}, "[]")
+
+    def set_entry(self, owner: Any, index: Any, value: Any) -> None:
+        """``owner[index] = value``, of what this call made."""
+        hook = self.method(owner, "__setitem__")
+        if hook is not None:
+            hook(index, value)
+            return
+        self.may_write(owner)
+        kind = type(owner)
+        if kind in DICTS:
+            self.check_key(owner, index)
+        elif kind is list:
+            self.passes(index, "an index")
+            if type(index) is slice:
+                value = list(self.iterate(value))
+            index = self.decided(index)
+        else:
+            self.through(operator.setitem, (owner, index, value), {}, "[]=")
+            return
+        self.run(lambda: operator.setitem(owner, index, value))
+
+    def set_entry_in_place(self, name: str, owner: Any, index: Any, value: Any) -> None:
+        """``owner[index] += value``."""
+        self.set_entry(owner, index, self.in_place(name, self.entry(owner, index), value))
+
+    def set_attribute_in_place(self, name: str, owner: Any, attribute: str, value: Any) -> None:
+        """``owner.attribute += value``."""
+        before = self.attribute(owner, attribute)
+        self.set_attribute(owner, attribute, self.in_place(name, before, value))
+
+    def delete_entry(self, owner: Any, index: Any) -> None:
+        """``del owner[index]``, of what this call made."""
+        self.may_write(owner)
+        self.check_kind(owner, (list, dict), "del")
+        if type(owner) is dict:
+            self.check_key(owner, index)
+        self.passes(index, "an index")
+        self.run(lambda: operator.delitem(owner, index))
+
+    def check_kind(self, value: Any, kinds: tuple[Any, ...], name: str) -> None:
+        """NotTraced for a value of another type."""
+        if type(value) not in kinds:
+            self.refuse(f"{name} of a {type(value).__name__} is not followed")
+
+    def check_key(self, container: Any, key: Any) -> None:
+        """NotTraced where a dict has, or is asked for, keys of a class of the code's own."""
+        self.passes(key, "a dict")
+        self.look(container)
+        for known_key in container:
+            if type(known_key) not in (str, int):
+                self.passes(known_key, "a dict")
+
+    def new_set(self, entries: Any) -> Any:
+        """``{a, b}``."""
+        passed = [self.passes(entry, "a set") for entry in entries]
+        return self.own(self.run(lambda: set(passed)))
+
+    def new_dict(self, *pairs: Any) -> Any:
+        """``{a: b, **c}``, of pairs, and of rows of one dict."""
+        found: Any = self.own({})
+        for key, *values in pairs:
+            if not values:
+                self.check_kind(key, (dict,), "**")
+            for name, value in ((key, *values),) if values else key.items():
+                self.passes(name, "a dict")
+                self.run(functools.partial(found.__setitem__, name, value))
+        return found
+
+    def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
+        """The entries of anything that can be looped over, each unpacked to a shape."""
+        entries = self._entries(value)
+        return entries if shape is None else (self.unpacked(entry, shape) for entry in entries)
+
+    def _entries(self, value: Any) -> Iterator[Any]:
+        kind = self.kind(value)
+        if kind is Lazy:
+            values: Iterator[Any] = value.values
+            return values
+        if kind in SEQUENCES or kind in VIEWS or kind in SETS:
+            self.look(value)
+            if kind in SETS:
+                self.check_order(value)
+            return self.counted(value)
+        if kind in (Symbol, MaskedEntries):
+            return self._entries(value.plain())
+        if kind in ARRAYS:
+            self.passes(value, "a loop")
+            return self.counted(self.run(lambda: [value[k] for k in range(len(value))]))
+        if kind is enum.EnumType:
+            return iter([value._member_map_[name] for name in value._member_names_])
+        if issubclass(kind, tuple) and self.in_class(kind, "__iter__") is tuple.__iter__:
+            return self.counted(tuple.__iter__(value))
+        hook = self.method(value, "__iter__")
+        if hook is not None:
+            return self._of_iterator(hook())
+        if kind in known.METHODS:
+            raise Thrown(TypeError(f"{kind.__name__!r} object is not iterable"))
+        self.refuse(f"it loops over a {kind.__name__} that it did not make")
+
+    def _of_iterator(self, value: Any) -> Iterator[Any]:
+        hook = self.method(value, "__next__")
+        if hook is None:
+            yield from self._entries(value)
+            return
+        while True:
+            try:
+                entry = hook()
+            except Thrown as thrown:
+                if type(thrown.error) is StopIteration:
+                    return
+                raise
+            yield entry
+
+    def unpacked(self, value: Any, shape: Any) -> Any:
+        """The entries of a value, for targets of this shape: None, "*", or a row of shapes."""
+        if type(shape) is not tuple:
+            return value
+        entries, least = list(self.iterate(value)), len(shape) - ("*" in shape)
+        if len(entries) < least or (least == len(shape) != len(entries)):
+            raise Thrown(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
+        if "*" in shape:
+            place = shape.index("*")
+            middle = slice(place, place + len(entries) - least)
+            entries[middle] = [self.own(entries[middle])]
+        return tuple(map(self.unpacked, entries, shape))
+
+    def truth(self, value: Any) -> bool:
+        """Whether ``if value`` is taken; the path decides on open draws."""
+        self.step(2)
+        kind = self.kind(value)
+        if kind in known.METHODS or kind in OPEN or value is None:
+            return bool(self.run(lambda: bool(value)))
+        for name in ("__bool__", "__len__"):
+            hook = self.method(value, name)
+            if hook is not None:
+                return self.truth(hook())
+        if kind in VIEWS:
+            return len(value) > 0
+        if issubclass(kind, tuple):
+            return tuple.__len__(value) > 0
+        if not self.is_python_class(kind) and kind not in _TRUE:
+            self.refuse(f"whether a {kind.__name__} is true is not followed")
+        return True
+
+    def either(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
+        """``body() if test else orelse()``: of plain numbers both, while a coin is open."""
+        if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
+            values = body(), orelse()
+            if all(type(value) in _PICKED for value in values):
+                return self.run(lambda: apply(pick, test, *values))
+        return body() if self.truth(test) else orelse()
+
+    def _are_plain(self, read: Any) -> bool:
+        try:
+            return all(type(value) in _PICKED for value in read())
+        except NameError:
+            return False

@@ -1,0 +1,532 @@
+"""Functions rewritten so that every operation in them is a call of the interpreter.
+
+Names, scopes, arguments, loops and generators stay Python's own; whatever happens to a value goes
+through an ``Interpreter``. Syntax without a rule becomes a refusal at the place where it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+import linecache
+import sys
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from fedrec_auditor.auditor.tracing import equivalents
+from fedrec_auditor.auditor.tracing.syntax import FUTURE, syntax_of
+
+RUN = "<run>"
+"""The global name of the interpreter in rewritten code, which no source can spell."""
+_MARK = "<rewritten> "
+"""Before the name of its file, so that debuggers and coverage take it for no code of the file."""
+OPERATORS = {
+    "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
+    "Mod": "mod", "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or",
+    "BitXor": "xor", "BitAnd": "and", "MatMult": "matmul", "USub": "neg", "UAdd": "pos",
+    "Invert": "invert", "Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt",
+    "GtE": "ge", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
+}  # fmt: skip
+"""The operators of the syntax, by the names of their special methods."""
+# Nodes of which only the parts are rewritten.
+_KEPT = (
+    ast.Return, ast.Expr, ast.Break, ast.Continue, ast.Pass, ast.Nonlocal, ast.Constant,
+    ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arguments,
+)  # fmt: skip
+# Nodes that are calls of a method, of these parts.
+_CALLS: dict[type, tuple[str, ...]] = {
+    ast.Subscript: ("entry", "value", "slice"),
+    ast.Slice: ("new_slice", "lower", "upper", "step"),
+    ast.BinOp: ("binary", "op", "left", "right"),
+    ast.FormattedValue: ("formatted", "value", "conversion", "format_spec"),
+    ast.JoinedStr: ("text", "values"),
+    ast.Set: ("new_set", "elts"),
+}
+_LOOPS = {ast.ListComp: "own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
+# Parts of ``a if condition else b`` that are worked out both while a coin is open.
+_SUMS = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
+_THROWN, _SUBJECT = "<thrown>", "<subject>"
+
+
+class _KeptName(Exception):
+    """A statement binds a name that outlives the call."""
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _op(name: str, *arguments: Any) -> ast.Call:
+    """A call of a method of the interpreter; plain arguments become constants."""
+    nodes: list[Any] = [a if isinstance(a, ast.AST) else ast.Constant(a) for a in arguments]
+    return ast.Call(ast.Attribute(_load(RUN), name, ast.Load()), nodes, [])
+
+
+def _row(nodes: list[Any]) -> ast.Tuple:
+    return ast.Tuple(nodes, ast.Load())
+
+
+def _thunk(node: ast.expr) -> ast.Lambda:
+    return ast.Lambda(_arguments([]), node)
+
+
+def _arguments(names: Any) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _set(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _yields(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))
+
+
+@lru_cache(maxsize=4096)
+def rewritten(code: CodeType) -> CodeType | None:
+    """The code of a function, rewritten; None where its source is not found."""
+    node = syntax_of(code)
+    if node is None:
+        return None
+    new = _Rewriting(node, code).whole(copy.deepcopy(node))
+    outer = ast.FunctionDef("<outer>", _arguments(code.co_freevars), [new], [])
+    tree = ast.fix_missing_locations(ast.Module([outer], []))
+    flags = code.co_flags & FUTURE
+    compiled: CodeType = compile(tree, _MARK + code.co_filename, "exec", flags, dont_inherit=True)
+    for _ in range(2):
+        compiled = next(part for part in compiled.co_consts if isinstance(part, CodeType))
+    return compiled.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+
+
+class _Rewriting(ast.NodeTransformer):
+    """Rules by kind of node."""
+
+    def __init__(self, node: ast.AST, code: CodeType) -> None:
+        every = list(ast.walk(node))
+        self.kept = {name for n in every if isinstance(n, ast.Global) for name in n.names}
+        self.kept |= {
+            name for n in every if isinstance(n, ast.Nonlocal) for name in n.names
+            if name in code.co_freevars
+        }  # fmt: skip
+        self.first = ""
+        owner = code.co_qualname.rpartition(".")[0].rpartition(".")[2]
+        self.owner = owner if owner.isidentifier() else ""
+        self.places = itertools.count()
+
+    def whole(self, node: Any) -> ast.stmt:
+        """The statement that makes the function; its defaults are those that were made before."""
+        node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+        node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
+        if isinstance(node, ast.Lambda):
+            return ast.copy_location(ast.Return(self.visit(node)), node.body)
+        node.decorator_list, node.name = [], "<function>"
+        (new,) = self.visit(node)
+        return new  # type: ignore[no-any-return]
+
+    def visit(self, node: ast.AST) -> Any:
+        """The node, rewritten by its rule; a refusal without one."""
+        name = type(node).__name__
+        rule = getattr(self, f"visit_{name}", None)
+        try:
+            if rule is not None:
+                new = rule(node)
+            elif isinstance(node, _KEPT):
+                new = self.generic_visit(node)
+            elif type(node) in _CALLS:
+                method, *parts = _CALLS[type(node)]
+                new = _op(method, *(self._part(getattr(node, part)) for part in parts))
+            else:
+                new = _op("refuse", f"{name} is not followed")
+        except _KeptName as kept:
+            if not isinstance(node, ast.stmt):
+                raise
+            new = _op("refuse", f"it changes what it keeps between calls ({kept}), on which later "
+                                "answers may depend")  # fmt: skip
+        if isinstance(node, ast.stmt) and isinstance(new, ast.expr):
+            new = ast.Expr(new)
+        for part in new if isinstance(new, list) else [new]:
+            if hasattr(node, "lineno") and not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return new
+
+    def _part(self, part: Any) -> Any:
+        """A part of a node, as an argument."""
+        if isinstance(part, ast.operator | ast.unaryop | ast.cmpop):
+            return OPERATORS[type(part).__name__]
+        if isinstance(part, list):
+            return _row(self._all(part))
+        return self.visit(part) if isinstance(part, ast.AST) else part
+
+    def _all(self, nodes: list[Any]) -> list[Any]:
+        return [self.visit(node) for node in nodes]
+
+    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        news = self._all(statements)
+        return [part for new in news for part in (new if isinstance(new, list) else [new])]
+
+    def _truth(self, node: ast.expr) -> ast.expr:
+        return _op("truth", self.visit(node))
+
+    def _check(self, name: str | None) -> None:
+        if name in self.kept:
+            raise _KeptName(name)
+
+    # Names and targets.
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """A name, which stays; no value for one that outlives the call."""
+        if not isinstance(node.ctx, ast.Load):
+            self._check(node.id)
+        return _op("refuse", "it uses __builtins__") if node.id == "__builtins__" else node
+
+    def visit_Global(self, node: ast.Global) -> Any:
+        """Nothing: names that are bound are refused."""
+        return ast.Pass()
+
+    def _private(self, name: str) -> str:
+        """A name of an attribute, which Python changes if it is private to a class."""
+        mangled = name.startswith("__") and not name.endswith("__") and self.owner.strip("_")
+        return f"_{self.owner.lstrip('_')}{name}" if mangled else name
+
+    def _target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
+        """A target of names alone, and its shape; ``later`` gets what is set by other means."""
+        if isinstance(node, ast.Starred):
+            return self._target(node.value, later)[0], "*"
+        if isinstance(node, ast.Tuple | ast.List):
+            parts = [self._target(part, later) for part in node.elts]
+            names = ast.Tuple([part for part, _ in parts], ast.Store())
+            return names, tuple(shape for _, shape in parts)
+        if isinstance(node, ast.Name):
+            return self.visit(node), None
+        name = f"<{next(self.places)}>"
+        if isinstance(node, ast.Attribute):
+            setting = _op("set_attribute", self.visit(node.value), self._private(node.attr))
+        else:
+            setting = _op("set_entry", self.visit(node.value), self.visit(node.slice))
+        setting.args.append(_load(name))
+        later.append(ast.Expr(setting))
+        return ast.Name(name, ast.Store()), None
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Values for names; for attributes and entries by the interpreter."""
+        value = self.visit(node.value)
+        statements: list[ast.stmt] = []
+        if len(node.targets) > 1:
+            name = f"<{next(self.places)}>"
+            statements, value = [_set(name, value)], _load(name)
+        for target in node.targets:
+            later: list[ast.stmt] = []
+            names, shape = self._target(target, later)
+            new = value if shape is None else _op("unpacked", value, shape)
+            statements += [ast.Assign([names], new), *later]
+        return statements
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """A value without its annotation."""
+        if node.value is None:
+            return ast.Pass()
+        return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """``a += b``."""
+        name, target = OPERATORS[type(node.op).__name__], node.target
+        value = self.visit(node.value)
+        if isinstance(target, ast.Name):
+            self._check(target.id)
+            return _set(target.id, _op("in_place", name, _load(target.id), value))
+        owner = self.visit(target.value)
+        if isinstance(target, ast.Attribute):
+            return _op("set_attribute_in_place", name, owner, self._private(target.attr), value)
+        return _op("set_entry_in_place", name, owner, self.visit(target.slice), value)
+
+    def visit_Delete(self, node: ast.Delete) -> Any:
+        """``del`` of names and entries."""
+        found: list[Any] = []
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                found.append(ast.Delete([self.visit(target)]))
+            elif isinstance(target, ast.Subscript):
+                gone = _op("delete_entry", self.visit(target.value), self.visit(target.slice))
+                found.append(ast.Expr(gone))
+            else:
+                return _op("refuse", "del of an attribute is not followed")
+        return found
+
+    def visit_Import(self, node: Any) -> Any:
+        """Modules and their parts, as values of names."""
+        found = []
+        for part in node.names:
+            name = part.asname or part.name.partition(".")[0]
+            self._check(name)
+            loaded = _op("module", part.name, "" if part.asname else name)
+            if isinstance(node, ast.ImportFrom):
+                package = [_load("__package__")] if node.level else []
+                loaded = _op("imported", part.name, node.module or "", node.level, *package)
+            found.append(_set(name, loaded))
+        return found
+
+    visit_ImportFrom = visit_Import
+
+    # Control flow.
+
+    def visit_If(self, node: Any) -> Any:
+        """``if`` and ``while``."""
+        self.generic_visit(node)
+        node.test = _op("truth", node.test)
+        return node
+
+    visit_While = visit_If
+
+    def visit_For(self, node: ast.For) -> Any:
+        """``for``."""
+        later: list[ast.stmt] = []
+        target, entries = self._loop(node, later)
+        body = [*later, *self._block(node.body)]
+        return ast.For(target, entries, body, self._block(node.orelse))
+
+    def _loop(self, node: Any, later: list[ast.stmt]) -> tuple[Any, ast.expr]:
+        target, shape = self._target(node.target, later)
+        shapes = () if shape is None else (shape,)
+        return target, _op("iterate", self.visit(node.iter), *shapes)
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        """``for`` within an expression."""
+        later: list[ast.stmt] = []
+        target, entries = self._loop(node, later)
+        if later or node.is_async:
+            entries = _op("refuse", "a comprehension of this kind is not followed")
+        return ast.comprehension(target, entries, [self._truth(test) for test in node.ifs], 0)
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        """``assert``."""
+        if sys.flags.optimize:
+            return ast.Pass()
+        failed = _op("failed", *([] if node.msg is None else [self.visit(node.msg)]))
+        return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        """``raise``."""
+        return ast.Raise(None if node.exc is None else _op("thrown", self.visit(node.exc)))
+
+    def visit_Try(self, node: ast.Try) -> Any:
+        """``try``; its handlers see exceptions of the code alone, and refusals pass them all."""
+        if _yields(node):  # a generator that is closed runs on from there, some time
+            return _op("refuse", "a yield within try is not followed")
+        last: list[ast.stmt] = [ast.Raise()]
+        for handler in reversed(node.handlers):
+            self._check(handler.name)
+            error = ast.Attribute(_load(_THROWN), "error", ast.Load())
+            body = [_set(handler.name, error)] if handler.name else []
+            kinds = [] if handler.type is None else [self.visit(handler.type)]
+            last = [ast.If(_op("catches", error, *kinds), body + self._block(handler.body), last)]
+        kind = ast.Attribute(_load(RUN), "thrown_class", ast.Load())
+        handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
+        whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
+        if not node.finalbody:
+            return whole
+        before = f"<{next(self.places)}>"
+        test = _op("goes_on", _load(before))
+        whole.finalbody = [ast.If(test, self._block(node.finalbody), [])]
+        return [_set(before, _op("error")), whole]
+
+    def visit_With(self, node: ast.With) -> Any:
+        """``with``."""
+        if _yields(node):
+            return _op("refuse", "a yield within with is not followed")
+        items = []
+        for item in node.items:
+            if not isinstance(item.optional_vars, ast.Name | None):
+                return _op("refuse", "with a value of several parts is not followed")
+            value = None if item.optional_vars is None else self.visit(item.optional_vars)
+            items.append(ast.withitem(_op("context", self.visit(item.context_expr)), value))
+        return ast.With(items, self._block(node.body))
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        """``match``, as a chain of conditions."""
+        chain: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            test = self._matches(case.pattern, _load(_SUBJECT))
+            if case.guard is not None:
+                test = ast.BoolOp(ast.And(), [test, self._truth(case.guard)])
+            chain = [ast.If(test, self._block(case.body), chain)]
+        return [_set(_SUBJECT, self.visit(node.subject)), *chain]
+
+    def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
+        """Whether a value has a pattern; names in it are bound."""
+        if isinstance(pattern, ast.MatchValue):
+            return _op("truth", _op("compare", "eq", value, self.visit(pattern.value)))
+        if isinstance(pattern, ast.MatchSingleton):
+            return _op("compare", "is", value, pattern.value)
+        if isinstance(pattern, ast.MatchOr):
+            return ast.BoolOp(ast.Or(), [self._matches(p, value) for p in pattern.patterns])
+        tests: list[ast.expr] = []
+        parts: list[tuple[ast.pattern, ast.expr]] = []
+        if isinstance(pattern, ast.MatchAs):
+            self._check(pattern.name)
+            if pattern.pattern is not None:
+                tests.append(self._matches(pattern.pattern, value))
+            if pattern.name is not None:
+                named = ast.NamedExpr(ast.Name(pattern.name, ast.Store()), value)
+                tests.append(ast.Compare(_row([named]), [ast.IsNot()], [ast.Constant(None)]))
+        elif isinstance(pattern, ast.MatchSequence):
+            tests.append(_op("is_row", value, len(pattern.patterns)))
+            parts = [(p, _op("entry", value, k)) for k, p in enumerate(pattern.patterns)]
+        elif isinstance(pattern, ast.MatchMapping) and pattern.rest is None:
+            keys = self._all(pattern.keys)
+            tests.append(_op("has_keys", value, *keys))
+            parts = [(p, _op("entry", value, key))
+                     for p, key in zip(pattern.patterns, keys, strict=True)]  # fmt: skip
+        elif isinstance(pattern, ast.MatchClass) and not pattern.patterns:
+            tests.append(_op("is_instance", value, self.visit(pattern.cls)))
+            named_parts = zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)
+            parts = [(p, _op("attribute", value, name)) for p, name in named_parts]
+        else:
+            tests.append(_op("refuse", f"{type(pattern).__name__} is not followed"))
+        tests += [self._matches(part, of) for part, of in parts]
+        return ast.BoolOp(ast.And(), [ast.Constant(True), ast.Constant(True), *tests])
+
+    # Functions and classes.
+
+    def visit_Lambda(self, node: Any) -> Any:
+        """``lambda``; the first argument is that of ``super()`` in it."""
+        named = [*node.args.posonlyargs, *node.args.args]
+        before, self.first = self.first, named[0].arg if named else ""
+        self.generic_visit(node)
+        self.first = before
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        """``def``, without annotations; decorators are called by the interpreter."""
+        self._check(node.name)
+        if getattr(node, "type_params", None):
+            return _op("refuse", "type parameters are not followed")
+        node.returns = None
+        self.visit_Lambda(node)
+        if node.args.kwarg is not None:
+            node.body.insert(0, ast.Expr(_op("own", _load(node.args.kwarg.arg))))
+        decorators, node.decorator_list = node.decorator_list, []
+        called = [_op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
+                  for decorator in reversed(decorators)]  # fmt: skip
+        return [node, *(_set(node.name, call) for call in called)]
+
+    def visit_arg(self, node: ast.arg) -> Any:
+        """An argument without its annotation."""
+        node.annotation = None
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        """``class``, without decorators and metaclasses."""
+        self._check(node.name)
+        if node.keywords or node.decorator_list or getattr(node, "type_params", None):
+            return _op("refuse", f"the class {node.name} is made in a way that is not followed")
+        before, self.owner = self.owner, node.name
+        self.generic_visit(node)
+        self.owner = before
+        return node
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        """``yield from``."""
+        return ast.YieldFrom(_op("iterate", self.visit(node.value)))
+
+    # Expressions.
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """``value.name``."""
+        return _op("attribute", self.visit(node.value), self._private(node.attr))
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        """``*value``."""
+        return ast.Starred(_op("iterate", self.visit(node.value)), ast.Load())
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """A call."""
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            if not self.first:
+                return _op("refuse", "super() is not followed here")
+            return _op("new_super", _load("__class__"), _load(self.first))
+        function, args = self.visit(node.func), self._part(node.args)
+        keys = [k.arg and ast.Constant(k.arg) for k in node.keywords]
+        named = self._dict(keys, [k.value for k in node.keywords]) if keys else ast.Dict([], [])
+        return _op("call", function, args, named)
+
+    def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
+        """A dict, of pairs, and of rows of one dict that is merged."""
+        pairs = zip(keys, values, strict=True)
+        return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """``-a``, ``not a``."""
+        if isinstance(node.op, ast.Not):
+            return ast.UnaryOp(ast.Not(), self._truth(node.operand))
+        return _op("unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        """``a and b``, of values that ask the interpreter whether they are true."""
+        asked: list[ast.expr] = [_op("asked", self.visit(value)) for value in node.values]
+        return ast.Attribute(ast.BoolOp(node.op, asked), "value", ast.Load())
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        """``a < b``; ``a < b < c`` of values that ask the interpreter to compare them."""
+        names = [OPERATORS[type(how).__name__] for how in node.ops]
+        values = self._all([node.left, *node.comparators])
+        if len(names) == 1:
+            return _op("compare", names[0], *values)
+        if any(len(name) > 2 or name in ("is", "in") for name in names):
+            return _op("refuse", "a chain of comparisons is not followed")
+        first, *rest = (_op("operand", value) for value in values)
+        others: list[ast.expr] = [*rest]
+        return ast.Attribute(ast.Compare(first, node.ops, others), "value", ast.Load())
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        """``a if condition else b``: of plain numbers both, while a coin is open."""
+        parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
+        body, orelse = self.visit(node.body), self.visit(node.orelse)
+        if not all(isinstance(part, _SUMS) for part in parts):
+            return ast.IfExp(self._truth(node.test), body, orelse)
+        read: list[Any] = [p for p in parts if isinstance(p, ast.Name | ast.Constant)]
+        return _op("either", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
+
+    def visit_List(self, node: ast.List) -> Any:
+        """``[a, b]``."""
+        return _op("own", ast.List(self._all(node.elts), ast.Load()))
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        """``{a: b, **c}``."""
+        return self._dict(node.keys, node.values)
+
+    def visit_ListComp(self, node: Any) -> Any:
+        """``[... for ...]``, and its like."""
+        kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
+        return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
+
+    visit_SetComp = visit_GeneratorExp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> Any:
+        """``{...: ... for ...}``."""
+        pair = self._part([node.key, node.value])
+        loop = ast.ListComp(pair, self._all(node.generators))
+        return _op("new_dict", ast.Starred(loop, ast.Load()))
+
+
+def file_of() -> str:
+    """The file of the rewritten code that runs."""
+    frame: Any = sys._getframe()
+    while frame is not None and RUN not in frame.f_globals:
+        frame = frame.f_back
+    return "" if frame is None else frame.f_code.co_filename.removeprefix(_MARK)
+
+
+def line_of(error: BaseException) -> str:
+    """The line of rewritten code where an exception was raised, for messages."""
+    file, line, trace = "", 0, error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        name = frame.f_code.co_filename.removeprefix(_MARK)
+        if RUN in frame.f_globals and name != equivalents.__file__:
+            file, line = name, trace.tb_lineno
+        trace = trace.tb_next
+    code = linecache.getline(file, line).strip()
+    return f" ({Path(file).name}, line {line}{': ' * bool(code)}{code})" if line else ""
