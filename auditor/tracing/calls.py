@@ -1,4 +1,4 @@
-"""Calls of interpreted code: functions of Python in their turn, everything else at the gate."""
+"""CallRules of interpreted code: functions of Python in their turn, everything else at the gate."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class _Names:
         raise Thrown(NameError(f"name {name!r} is not defined"))
 
 
-class Calls(Operations):
-    """Calls, of anything."""
+class CallRules(Operations):
+    """CallRules, of anything."""
 
     depth = 0
 
@@ -135,7 +135,7 @@ class Calls(Operations):
             while trace.tb_next is not None:
                 trace = trace.tb_next
             if (
-                trace.tb_frame.f_code is Calls._interpret.__code__
+                trace.tb_frame.f_code is CallRules._interpret.__code__
                 or RUN in trace.tb_frame.f_globals
             ):
                 raise Thrown(error) from None

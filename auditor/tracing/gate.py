@@ -94,7 +94,7 @@ class CallGate:
         self.steered = True
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call anything; compiled code through the gate, see ``Calls``."""
+        """Call anything; compiled code through the gate, see ``CallRules``."""
         raise NotImplementedError
 
     def refuse(self, reason: str) -> NoReturn:

@@ -138,9 +138,10 @@ class TracedGenerator(np.random.Generator):
         shares: Sequence[Any] = _equal_masses(many)
         if p is not None:
             given = [_share(share) for share in p]
-            if len(given) != many or abs(sum(given) - 1) > 1e-7:
+            total = sum(given)
+            if len(given) != many or abs(total - 1) > 1e-7:
                 raise ValueError("probabilities do not sum to 1")
-            shares = [share / sum(given) for share in given]
+            shares = [share / total for share in given]
         name = f"choice of {many}"
         if not replace and size is not None:
             picks = self.without_replacement(shares, math.prod(_shape(size)))
@@ -377,7 +378,8 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
         if cum_weights is not None:
             weights = [b - a for a, b in itertools.pairwise([0, *cum_weights])]
         shares = [Fraction(1)] * many if weights is None else [_number(w) for w in weights]
-        shares = [share / sum(shares) for share in shares]
+        total = sum(shares)
+        shares = [share / total for share in shares]
         return [population[rng.place(f"choices of {many}", shares)] for _ in range(k)]
 
     def sample(population: Any, k: int, *, counts: Any = None) -> Any:

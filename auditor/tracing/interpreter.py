@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import builtin_calls, known
-from fedrec_auditor.auditor.tracing.calls import Calls
+from fedrec_auditor.auditor.tracing.calls import CallRules
 from fedrec_auditor.auditor.tracing.gate import OPEN, Lazy, Thrown
-from fedrec_auditor.auditor.tracing.operations import Asked
+from fedrec_auditor.auditor.tracing.operations import Operand
 from fedrec_auditor.targets.wrapped.client import own_randomness
 
 
@@ -43,7 +43,7 @@ class _Context:
         return False
 
 
-class Interpreter(Calls):
+class Interpreter(CallRules):
     """What rewritten code calls beside operators: text, exceptions, contexts, imports, classes."""
 
     thrown_class = Thrown
@@ -53,9 +53,9 @@ class Interpreter(Calls):
         """``super()``."""
         return builtin_calls.new_super(self, (owner, value))
 
-    def asked(self, value: Any) -> Asked:
+    def asked(self, value: Any) -> Operand:
         """A part of ``a and b``, or of ``a < b < c``."""
-        return Asked(self, value)
+        return Operand(self, value)
 
     operand = asked
 

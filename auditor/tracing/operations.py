@@ -42,7 +42,7 @@ _PICKED = (*_FAST, str, Symbol)
 _MANY_BITS = 1 << 13
 
 
-class Asked:
+class Operand:
     """A value that asks the interpreter whether it is true, and how it compares."""
 
     __slots__ = ("run", "value")
@@ -54,7 +54,7 @@ class Asked:
         return self.run.truth(self.value)
 
     def _comparison(name: str) -> Any:  # type: ignore[misc]
-        return lambda a, b: Asked(a.run, a.run.compare(name, a.value, b.value))
+        return lambda a, b: Operand(a.run, a.run.compare(name, a.value, b.value))
 
     __lt__, __le__, __gt__ = _comparison("lt"), _comparison("le"), _comparison("gt")
     __ge__, __eq__, __ne__ = _comparison("ge"), _comparison("eq"), _comparison("ne")

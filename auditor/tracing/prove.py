@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 NAME = "proof from the code"
 # Real draws in all that are held against what was traced, and of an input at least.
-_DRAWS, _FEWEST = 100_000, 5_000
+_DRAWS, _FEWEST = 20_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def prove(
 ) -> Proof:
     """Follow what ``sampler`` calls for each of ``inputs``; see ``Trace.bound``.
 
-    Real draws, 100,000 in all or as many as ``paced`` allows, must follow what was traced. No
+    Real draws, 20,000 in all or as many as ``paced`` allows, must follow what was traced. No
     clock is looked at.
     """
     try:

@@ -53,7 +53,8 @@ def heed_interrupts() -> None:
 def test_an_audit_that_is_ended_leaves_no_report_and_no_process(
     tmp_path: Path, ending: signal.Signals
 ) -> None:
-    words = ["run", "dplcf-sp", "fcf", "--data", "synthetic", "--jobs", "2", "--out"]
+    names = ["dplcf-sp", "fcf", "fmf-ldp"]
+    words = ["run", *names, "--quick", "--data", "synthetic", "--jobs", "2", "--out"]
     with (tmp_path / "err").open("w") as err:
         running = subprocess.Popen(
             [sys.executable, "-m", "fedrec_auditor", *words, str(tmp_path / "out")],
