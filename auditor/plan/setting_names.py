@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import importlib.util
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -35,6 +36,7 @@ def fields_of(name: str) -> tuple[frozenset[str], Mapping[str, str]]:
     return frozenset({LEARNS, *(f.name for f in dataclasses.fields(kind) if f.init)}), kind.aliases
 
 
+@cache
 def _read(module: str, own: str) -> tuple[frozenset[str], dict[str, str]]:
     """Fields and aliases of the class of this name, in any case, and of those that it extends."""
     spec = importlib.util.find_spec(module)
