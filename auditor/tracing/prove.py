@@ -27,12 +27,15 @@ class Proof:
     """The exact bound and the distribution, if the code was followed; ``check`` says how.
 
     ``forms`` is another check, where types, shapes or the order of keys tell the input.
+    ``complete`` says that no rare path or answer was left out: then an output without a probability
+    is impossible.
     """
 
     check: Check
     bound: Bound | None = None
     dist: OutputDistribution | None = None
     forms: Check | None = None
+    complete: bool = True
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -76,6 +79,7 @@ def prove(
         return _sampled(str(error))
     if fit.status is not Status.PASSED:
         return _sampled(f"real draws do not follow the distribution that was traced: {fit.reason}")
+    complete = not any(law.left_out or law.cut for law in trace.laws)
     counted = " of 2^-100 at least" if any(law.left_out for law in trace.laws) else ""
     how = (
         ""
@@ -86,7 +90,7 @@ def prove(
         f"Every operation on every path{counted} depends on its operands alone, every path was "
     )
     reason += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(replace(Check.passed(reason), name=NAME), bound, dist, forms)
+    return Proof(replace(Check.passed(reason), name=NAME), bound, dist, forms, complete)
 
 
 def _sampled(reason: str) -> Proof:

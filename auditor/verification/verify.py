@@ -180,7 +180,8 @@ def _verified(
     if traced is not None and proof.bound is not None:
         bound = replace(proof.bound, tight=proof.bound.tight and whole)
         draws = budget.paced(traced.sampler, chosen, draws)[1]
-        found = bound, evidence(sampler=traced.sampler, samples=draws, dist=traced)
+        asked = traced if proof.complete else None
+        found = bound, evidence(sampler=traced.sampler, samples=draws, dist=asked)
     elif dist is not None:
         with suppress(NoCurve):
             exact = exact_search(

@@ -104,9 +104,8 @@ def seen(finding: Finding, found: Verification) -> Row:
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
-    proof = [
-        check for check in found.checks if check.name == NAME and check.status is Status.PASSED
-    ]
+    followed = any(check.name == NAME and check.status is Status.PASSED for check in found.checks)
+    proof = followed and found.exact and found.searched.tight
     event = ""
     if finding.broken and (shown := found.witness) is not None:
         share = "probability" if found.exact else "share of the draws"

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -163,6 +164,12 @@ def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) ->
     return "\n".join(lines)
 
 
+@cache
+def _binomial(n: int, p: float) -> list[Fraction]:
+    q = Fraction(p)
+    return [math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)]
+
+
 class Enumerated:
     """Plain numbers, for one way in which coins fall; ``weight`` is its probability."""
 
@@ -171,12 +178,14 @@ class Enumerated:
 
     def one_of(self, values: Sequence[Any], shares: Sequence[Any] | None = None) -> Any:
         """One of the values, as this run has it."""
-        weights = [Fraction(1, len(values))] * len(values)
-        if shares is not None:
-            weights = [Fraction(float(s)) / sum(Fraction(float(t)) for t in shares) for s in shares]
         if self.drawn == len(self.given):
+            weights = [Fraction(1)] * len(values)
+            if shares is not None:
+                weights = [Fraction(float(share)) for share in shares]
+            total = sum(weights)
+            weights = [weight / total for weight in weights]
             self.given.append((next(k for k, w in enumerate(weights) if w), weights))
-        taken = self.given[self.drawn][0]
+        taken, weights = self.given[self.drawn]
         self.drawn += 1
         self.weight *= weights[taken]
         return values[taken]
@@ -202,8 +211,7 @@ class Enumerated:
         return self.many(size, dtype, lambda: self.one_of(values))
 
     def binomial(self, n: int, p: float, size: Any = None) -> Any:
-        q = Fraction(p)
-        shares = [math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(n + 1)]
+        shares = _binomial(n, p)
         return self.many(size, int, lambda: self.one_of(range(n + 1), shares))
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:

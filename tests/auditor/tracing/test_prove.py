@@ -280,6 +280,20 @@ def test_what_rare_paths_could_give_is_not_called_impossible(width: int, epsilon
     assert found.verdict is Verdict.UNSUBSTANTIATED
 
 
+def test_an_output_of_a_path_that_is_left_out_is_not_called_impossible() -> None:
+    """A number that is far beyond its bounds comes back from there with probability e^-90 / 2."""
+
+    def clamped(x: int, rng: Rng) -> float:
+        noisy = 10.0 * x + rng.laplace(0, 0.1)
+        return 0.0 if noisy < 0 else 1.0 if noisy > 1 else noisy
+
+    found, _ = verified(clamped, epsilon=1.0)
+    assert found.verdict is Verdict.VIOLATED
+    assert math.isfinite(found.epsilon_lower)
+    assert found.epsilon_lower <= 100.0
+    assert all("impossible" not in check.reason for check in found.faults)
+
+
 def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
     """The branches have weights of their own, which shift the epsilon of each below 0."""
 
