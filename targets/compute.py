@@ -1,4 +1,4 @@
-"""What only affects the speed of a target: device, threads, memory."""
+"""Settings that affect only the speed of a target: device, threads, memory."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 NOTHING, ANYTHING = "nothing", "anything"
-"""What is drawn where nothing is seen, and where nothing bounds what is (``Entry.draws``)."""
+"""Values of ``Entry.draws`` where nothing is seen, and where nothing bounds what is sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """What an entry declares of released code: ``mechanism`` hides the data, or ``draws`` says why.
+    """Released code as an entry declares it: a ``mechanism`` hides the data, or ``draws`` says why.
 
     No run, no client and no claim but that of the entry.
     """
@@ -60,7 +60,7 @@ class Released:
         return ()
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """What is drawn in the scope of the entry; None where no distribution is known."""
+        """The mechanism in the scope of the entry; None where no distribution is known."""
         return self.drawn
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:

@@ -372,7 +372,7 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
 
 
 def makers(eager: bool) -> dict[int, Any]:
-    """What stands for functions that make plain numbers or arrays, so that they take symbols."""
+    """Functions of symbols in place of those that make plain numbers or arrays, by identity."""
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **named: (

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
 OPEN = (Symbol, *_OPEN_ARRAYS)
-"""What holds draws of which nobody has looked at the values."""
+"""Classes of values that hold open draws."""
 SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
 ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}

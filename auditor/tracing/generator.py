@@ -403,7 +403,7 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
-    """What stands for draws of NumPy's and Python's global generators, by their identity.
+    """Modelled draws in place of NumPy's and Python's global generators, by their identity.
 
     Draws that are not modelled refuse.
     """

@@ -44,7 +44,7 @@ class _Context:
 
 
 class Interpreter(CallRules):
-    """What rewritten code calls beside operators: text, exceptions, contexts, imports, classes."""
+    """Text, exceptions, contexts, imports and classes of rewritten code."""
 
     thrown_class = Thrown
     new_slice, lazy, text = staticmethod(slice), staticmethod(Lazy), staticmethod("".join)
@@ -69,11 +69,11 @@ class Interpreter(CallRules):
         return self.through(format, (value, how or ""), {}, "format")
 
     def failed(self, *message: Any) -> Thrown:
-        """What a failed ``assert`` raises."""
+        """The exception of a failed ``assert``."""
         return Thrown(AssertionError(*message))
 
     def thrown(self, error: Any) -> Thrown:
-        """What ``raise`` raises."""
+        """The exception of a ``raise``."""
         if type(error) is type:
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):

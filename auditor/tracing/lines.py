@@ -42,7 +42,7 @@ class Line:
 
     @property
     def variable(self) -> tuple[Any, ...]:
-        """What lines share that differ by coefficients and constants alone."""
+        """Key of the lines that differ by coefficients and constants alone."""
         return self.source, self.function, self.inner
 
     @property
@@ -182,7 +182,7 @@ def to_item(value: Any) -> Any:
 
 
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """What ``astype(kind)`` does to one value."""
+    """A function that converts one value as ``astype(kind)`` does."""
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
@@ -209,7 +209,7 @@ def _add(part: Part, a: Any, b: Any) -> Any:
     return number if math.isinf(number) else line.plus(number)
 
 
-# What a difference of two draws of a family is.
+# The family of a difference of two draws.
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 

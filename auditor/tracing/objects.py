@@ -169,7 +169,7 @@ class Objects(CallGate):
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
-        """What stands under a name; AttributeError of the code where nothing does."""
+        """The value of a name; AttributeError of the code where it has none."""
         if name not in names:
             raise Thrown(AttributeError(f"{owner} has no attribute {name!r}"))
         self.note(names, name)
@@ -262,7 +262,7 @@ class Objects(CallGate):
         return self._bound(found, kind, name, value)
 
     def _bound(self, found: Any, kind: type, name: str, value: Any = MISSING) -> Any:
-        """What stands in a class, as seen from the class, or from a ``value`` of it."""
+        """An attribute of a class, bound to the class or to a ``value`` of it."""
         how, seen = type(found), value is not MISSING
         if found is MISSING:
             raise Thrown(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))

@@ -62,7 +62,7 @@ class Operand:
 
 
 class Operations(Construction):
-    """What is done to values; methods of the code's own classes are interpreted."""
+    """Operators on values; methods of the code's own classes are interpreted."""
 
     def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
         for value, other, method in ((a, b, name), (b, a, mirrored)):
@@ -104,7 +104,7 @@ class Operations(Construction):
         return hook() if hook is not None else self.through(_ACTIONS[name], (value,), {}, name)
 
     def in_place(self, name: str, before: Any, value: Any) -> Any:
-        """What ``before += value`` gives."""
+        """The result of ``before += value``."""
         kind = type(before)
         hook = self.method(before, f"__i{name}__")
         if hook is not None:

@@ -43,13 +43,13 @@ class AnswerLaw:
     cut: bool = False
 
     def beside(self, mass: Mass, cells: Cells) -> AnswerLaw:
-        """The same where something independent happens too, of this mass."""
+        """The law where an independent event of this mass happens too."""
         mixture = self.mixture.times(float(mass))
         return AnswerLaw(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
 
 
 Table = dict[Key, AnswerLaw]
-"""What a block of leaves may be, and how likely."""
+"""Values of a block of leaves, and how likely each is."""
 NOWHERE = AnswerLaw(Fraction(0), {})
 """An answer that never comes."""
 
@@ -182,7 +182,7 @@ def check_ties(tables: Sequence[Table]) -> None:
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    """Where a column of outputs has a value, but for rounding."""
+    """Mask of a column of outputs that have a value, but for rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if value is NAN and column.dtype.kind == "f":

@@ -176,7 +176,7 @@ HONEST: dict[str, Case] = {
 IN_DOUBLES = {"Student's t, scaled to the data"}
 
 
-# Those of thousands of paths.
+# Randomizers of thousands of paths.
 MANY_PATHS = {"staircase", "bounded Laplace", "RAPPOR"}
 
 
