@@ -52,7 +52,6 @@ _BLOCK = 2**22  # numbers of messages and features that are held at once
 _PAIRS = 100_000  # of shadows and items that are learned from, half of them met
 _RIDGE = 0.01  # of a number's variance
 _EXACT = 0.9999  # area under the curve of readers that make no mistake
-_TINY = 1e-12
 _OFTEN = 0.02  # of the shadows that send a code which means something
 
 Bits = NDArray[np.bool_]

@@ -50,12 +50,6 @@ def pair_from(
     def draws() -> int:
         return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
 
-    def pairs_left() -> bool:
-        if not allowed:
-            return True
-        least = _FEWEST_PAIRS if allowed[0] == samples else 1
-        return len(scores) < min(_MOST_PAIRS, max(least, allowed[0] // draws()))
-
     def score(pair: tuple[Any, Any]) -> float:
         key = identity(pair[0]), identity(pair[1])
         if key[0] == key[1]:
