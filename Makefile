@@ -16,6 +16,7 @@ test: $(VENV)/.ready
 	@$(MAKE) --no-print-directory -j2 lint suite
 
 suite: $(VENV)/.ready
+	$(BIN)/python -m tests.compiled
 	$(BIN)/pytest -n auto --dist worksteal -q --durations=10
 
 # What needs Flower, Dask, Ray and the libraries to compare with: an environment of its own.
