@@ -31,7 +31,7 @@ from fedrec_auditor.reports.words import escaped
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
 IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-"""What the JSON Schema of a record is called, and every report.json says in ``$schema``."""
+"""Address of the JSON Schema of a record, which every report.json gives in ``$schema``."""
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RECORD = SWEEP
 FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "frontier.svg", RECORD)
-"""What every sweep leaves."""
+"""Files that every sweep leaves."""
 
 
 class Sweep(SweepContents):

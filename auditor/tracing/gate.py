@@ -11,6 +11,7 @@ import itertools
 import math
 import operator
 import types
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -79,7 +80,7 @@ class Lazy:
         self.values = values
 
 
-class CallGate:
+class CallGate(ABC):
     """What one run of the code has made, and the gate to compiled code."""
 
     def __init__(self, rng: TracedGenerator) -> None:
@@ -93,9 +94,9 @@ class CallGate:
         self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
         self.steered = True
 
+    @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call anything; compiled code through the gate, see ``CallRules``."""
-        raise NotImplementedError
 
     def refuse(self, reason: str) -> NoReturn:
         """NotTraced with a reason."""

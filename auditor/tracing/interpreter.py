@@ -57,8 +57,6 @@ class Interpreter(CallRules):
         """A part of ``a and b``, or of ``a < b < c``."""
         return Operand(self, value)
 
-    operand = asked
-
     def formatted(self, value: Any, conversion: int, how: str | None) -> Any:
         """One value of such a text."""
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)

@@ -476,7 +476,7 @@ class _Rewriting(ast.NodeTransformer):
             return _op("compare", names[0], *values)
         if any(len(name) > 2 or name in ("is", "in") for name in names):
             return _op("refuse", "a chain of comparisons is not followed")
-        first, *rest = (_op("operand", value) for value in values)
+        first, *rest = (_op("asked", value) for value in values)
         others: list[ast.expr] = [*rest]
         return ast.Attribute(ast.Compare(first, node.ops, others), "value", ast.Load())
 

@@ -123,8 +123,8 @@ def audit(folder: Path) -> Iterator[str]:
         asked: dict[str, Any] = {"epsilon": 0.0 if delta else PURE, "delta": delta}
         yield verified("released", words, number, inputs=ends, samples=SAMPLES, **asked)
         yield verified("here", words, TERNARY, **asked)
-    told = 1.0 - (1.0 - TERNARY.delta_least) ** WIDTH
-    for delta in (told, 0.9 * told):
+    delta_row = 1.0 - (1.0 - TERNARY.delta_least) ** WIDTH
+    for delta in (delta_row, 0.9 * delta_row):
         yield verified(
             "released",
             f"a user's row of {WIDTH}, either sign",

@@ -134,7 +134,7 @@ def test_a_gate_follows_the_severity_that_is_printed(
 
 
 def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
-    """Of worst inputs it is the epsilon again; an assumption may be wrong."""
+    """Worst inputs give the epsilon again; an assumption may be wrong."""
     upheld = judged(record, 1.0, 1.0, 1.0)
     assert seen(record, upheld, won(record, 0.9, DISTINGUISHER)).severity is Severity.MEDIUM
     assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
