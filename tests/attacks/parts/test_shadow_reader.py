@@ -161,7 +161,7 @@ def test_plain_histories_are_read_in_any_form(
 
 
 def test_messages_of_several_rounds_are_intersected() -> None:
-    seen = view(Device(touched, seconds=0.0), rounds=6)
+    seen = view(Device(touched, seconds=0.0), rounds=4)
     in_all = np.ones((USERS, ITEMS), np.bool_)
     for _, sent in seen.component("item"):
         in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)

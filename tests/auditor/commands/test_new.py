@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.games import round
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli, refusal
@@ -22,6 +24,8 @@ FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two workers begin for longer than they work
+    monkeypatch.setattr(round, "_VOTING", 128)
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
     few = Synthetic(n_users=40, n_items=20, profile=6).load()
@@ -46,6 +50,7 @@ def test_a_begun_system_is_consistent_and_passes_its_test(folder: Path) -> None:
 
 def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
     assert cli("new", "system", "my-own")[0] == 0
+    (folder / "plan.toml").write_text("attacks = []\ngames = []\n")
     (folder / "claim.toml").write_text("epsilon = 0.001\nhorizon = 'round'\n")
     words = ("run", "my_own:system", *FAST, "--claim", "claim.toml", "--out", folder / "audit")
     code, _, _ = cli(*words)

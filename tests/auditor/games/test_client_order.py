@@ -45,15 +45,15 @@ def table(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Parts]:
     return message
 
 
-@pytest.mark.parametrize("form", [vector, table])
 @pytest.mark.parametrize(
-    ("rows", "count"),
+    ("form", "rows", "count"),
     [
-        (MIXED, ITEMS),
-        (PAIRS, ITEMS),
-        (np.roll(OWN, -1), ITEMS),  # one off, around the end
-        (OWN + 1, ITEMS + 1),  # a padding row
-        (MIXED + 2, ITEMS + 3),
+        (vector, MIXED, ITEMS),
+        (vector, PAIRS, ITEMS),
+        (vector, np.roll(OWN, -1), ITEMS),  # one off, around the end
+        (vector, OWN + 1, ITEMS + 1),  # a padding row
+        (table, PAIRS, ITEMS),
+        (table, MIXED + 2, ITEMS + 3),
     ],
 )
 def test_rows_in_another_order_are_read_as_the_items(

@@ -138,7 +138,7 @@ def test_noise_of_the_wrong_form_refutes_the_claim_and_honest_noise_does_not(
 
     claim = Claim(epsilon=2.8, delta=1e-3, vantage=route, horizon="round")
     game = "local" if route == "server" else "round"
-    record = audited(client, claim, games=[game], runs=1_000, population=(4, 8))
+    record = audited(client, claim, games=[game], runs=1_000, population=(3, 8))
     verdicts = {finding.verdict for finding in record.findings if finding.measured}
     wrong = not honest and (route == "server" or name == "on a grid")
     assert verdicts == {Verdict.VIOLATED if wrong else Verdict.UNSUBSTANTIATED}

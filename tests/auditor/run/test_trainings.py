@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.auditor.run.trainings import combine, over_trainings, shown
 from fedrec_auditor.reports.record import Record
 
-RUNS = 4000
+RUNS = 2000
 
 
 def covered(trainings: int, between: float, of_users: float, rng: np.random.Generator) -> float:

@@ -16,6 +16,7 @@ from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.auditor.sweep.until import Condition
 from fedrec_auditor.reports.sweep_record import FILES, Sweep
 from fedrec_auditor.reports.sweep_rows import AnswerRow
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli
 
 GIVEN = {
@@ -25,6 +26,14 @@ GIVEN = {
     "games": ("local",),
 }
 SETTINGS = ["epsilon=1,4"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_users():
+    few = Synthetic(n_users=60, n_items=40, profile=8).load()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Synthetic, "load", lambda *_: few)
+        yield
 
 
 def run(out, settings=SETTINGS, seeds=2, targets=("dplcf-sp",), jobs=1):

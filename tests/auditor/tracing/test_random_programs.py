@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
 from tests.auditor.tracing.laws import enumerated_probabilities, probabilities, traced
 from tests.auditor.tracing.programs import source
+from tests.points import later
 
 # Programs that were once traced to a wrong distribution, or refused for no reason.
 ONCE = [
@@ -41,26 +40,6 @@ def _compiled(program: str) -> Any:
     return names["f"]
 
 
-def _check(program: str) -> None:
-    function = _compiled(program)
-    try:
-        expected = [enumerated_probabilities(function, value) for value in (0, 1)]
-    except (OverflowError, NotTraced):  # too many runs, or an answer of another kind
-        assume(False)
-    try:
-        laws = traced(function, [0, 1]).laws
-    except NotTraced:
-        assume(False)
-    assert [probabilities(law) for law in laws] == expected, program
-
-
-@given(data=st.data(), statements=st.integers(0, 4), depth=st.integers(1, 2))
-@settings(suppress_health_check=list(HealthCheck))
-@pytest.mark.filterwarnings("ignore")
-def test_random_programs(data: st.DataObject, statements: int, depth: int) -> None:
-    _check(source(lambda options: data.draw(st.sampled_from(options)), statements, depth))
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("body", ONCE)
 def test_programs_that_once_failed(body: str) -> None:
@@ -78,7 +57,7 @@ def _checked(seed: int, count: int) -> int:
         try:
             expected = [enumerated_probabilities(function, value) for value in (0, 1)]
             laws = traced(function, [0, 1]).laws
-        except (OverflowError, NotTraced):
+        except (OverflowError, NotTraced):  # too many runs, or an answer of another kind
             continue
         assert [probabilities(law) for law in laws] == expected, program
         followed += 1
@@ -86,7 +65,7 @@ def _checked(seed: int, count: int) -> int:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [*range(6), *map(later, range(6, 10))])
 def test_fifty_programs_have_the_distributions_of_plain_enumeration(seed: int) -> None:
     assert _checked(seed, 50) >= 20
 

@@ -112,15 +112,18 @@ def coin(x: int, rng: Rng) -> int:
     return x if rng.random() < 0.75 else 1 - x
 
 
+LAPLACES = stats.laplace(0, 1), stats.laplace(1, 0.5)
+NORMALS = stats.norm(0, 1), stats.norm(0, 2)
+
 CASES = {
     "laplace": Case(lambda x, rng: x + rng.laplace(), around(stats.laplace)),
     "normal": Case(lambda x, rng: x + rng.normal(), around(stats.norm)),
     "two scales": Case(
         lambda x, rng: x + rng.laplace(0, 1 - 0.5 * x),
-        lambda x, y: float(stats.laplace(x, 1 - 0.5 * x).pdf(y)),
+        lambda x, y: float(LAPLACES[x].pdf(y)),
     ),
     "two deviations": Case(
-        lambda x, rng: rng.normal(0, 1 + x), lambda x, y: float(stats.norm(0, 1 + x).pdf(y))
+        lambda x, rng: rng.normal(0, 1 + x), lambda x, y: float(NORMALS[x].pdf(y))
     ),
     "clipped": Case(
         lambda x, rng: float(np.clip(x + rng.laplace(), 0, 1)), *clipped(stats.laplace, 0.0, 1.0)
@@ -131,7 +134,7 @@ CASES = {
         ends=(-1.0, 0.0, 1.0, 2.0),
     ),
     "relu": Case(lambda x, rng: max(x + rng.normal(), 0.0), *clipped(stats.norm, 0.0, math.inf)),
-    "mixed": Case(halves, lambda x, y: float(stats.laplace(x).pdf(y)) / 2, lambda x: {0.0: 0.5}),
+    "mixed": Case(halves, lambda x, y: float(stats.laplace.pdf(y - x)) / 2, lambda x: {0.0: 0.5}),
     "shifted": Case(
         lambda x, rng: x / 4 + rng.random(),
         lambda x, y: float(x / 4 < y < x / 4 + 1),
