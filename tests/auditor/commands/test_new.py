@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games import round
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli, refusal
@@ -25,7 +24,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two workers begin for longer than they work
-    monkeypatch.setattr(round, "_VOTING", 128)
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
     few = Synthetic(n_users=40, n_items=20, profile=6).load()

@@ -39,12 +39,6 @@ TABLE = (np.random.default_rng(0).random((40, 16)) < 0.3).astype(float)
 VOTING = round._VOTING
 
 
-@pytest.fixture(autouse=True)
-def few_votes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Votes of coordinates are learned from few messages, where noise has the form it should."""
-    monkeypatch.setattr(round, "_VOTING", 128)
-
-
 HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
