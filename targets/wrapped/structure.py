@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 SINGLE = "values"
 """The name of an array that comes alone."""
 _DEPTH = 8
+_text = cache(str)  # of dtypes: numpy spells out their names anew each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ def _apart(
     what: str,
     depth: int,
 ) -> Callable[[Arrays], Any]:
-    plain = isinstance(value, bool | int | float | np.generic)
-    form[name] = "number" if plain else f"{type(value).__name__} {getattr(value, 'dtype', '')}"
+    named = f"{type(value).__name__} {_text(getattr(value, 'dtype', ''))}"
+    form[name] = "number" if isinstance(value, bool | int | float | np.generic) else named
     if isinstance(value, Mapping) and depth:
         inner = {
             key: _apart(each, f"{name}.{key}" if name else str(key), arrays, form, what, depth - 1)
@@ -85,8 +87,7 @@ def _apart(
     arrays[own] = array.reshape(1) if array.ndim == 0 else array
     if _is_tensor(value):
         dtype, device = value.dtype, value.device
-        torch = sys.modules["torch"]
-        return lambda found: torch.as_tensor(
+        return lambda found: sys.modules["torch"].as_tensor(
             np.array(found[own]).reshape(shape), dtype=dtype, device=device
         )
     return lambda found: np.array(found[own]).reshape(shape)
@@ -97,8 +98,7 @@ def _plain_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def _is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor)
 
 
 def _array(value: Any, name: str, what: str) -> NDArray[Any]:
