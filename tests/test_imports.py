@@ -1,4 +1,4 @@
-"""Imports: no circle of modules, and nobody reaches into what is private to another folder.
+"""Imports and names: no circle of modules, nothing private to another folder, no class twice.
 
 Imports in functions and for types only count like all others.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -31,10 +32,16 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(source: str, known: set[str]) -> set[str]:
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """The parsed sources, by module."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules().items()}
+
+
+def imported(tree: ast.Module, known: set[str]) -> set[str]:
     """The modules among ``known`` that a source imports anywhere."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -59,17 +66,14 @@ def test_a_circle_is_found_wherever_it_is_hidden() -> None:
         "c": "import a",
         "d": "",
     }
-    graph = {name: imported(source, set(sources)) for name, source in sources.items()}
+    graph = {name: imported(ast.parse(source), set(sources)) for name, source in sources.items()}
     assert circle(graph) == ["a", "b", "c"]
 
 
 def test_no_modules_import_each_other() -> None:
-    found = modules()
-    assert len(found) > 300
-    graph = {
-        name: imported(path.read_text(encoding="utf-8"), set(found)) - {name}
-        for name, path in found.items()
-    }
+    known = set(trees())
+    assert len(known) > 300
+    graph = {name: imported(tree, known) - {name} for name, tree in trees().items()}
     assert circle(graph) == []
 
 
@@ -94,10 +98,10 @@ def private(name: str, importer: str) -> bool:
     return False
 
 
-def reaches(source: str, importer: str) -> set[str]:
+def reaches(tree: ast.Module, importer: str) -> set[str]:
     """What a source imports that is private to others."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedrec_auditor."):
             module = str(node.module).removeprefix("fedrec_auditor.")
             found |= {f"{module}.{alias.name}" for alias in node.names}
@@ -107,10 +111,8 @@ def reaches(source: str, importer: str) -> set[str]:
 def test_no_module_imports_what_is_private_to_another_folder() -> None:
     found = {
         (importer, name)
-        for importer, path in modules().items()
-        for name in reaches(
-            path.read_text(encoding="utf-8"), importer.removeprefix("fedrec_auditor.")
-        )
+        for importer, tree in trees().items()
+        for name in reaches(tree, importer.removeprefix("fedrec_auditor."))
     }
     assert found == set()
 
@@ -124,7 +126,7 @@ def test_what_is_private_is_found() -> None:
         ("attacks._hidden", "name", "auditor.runner"),
         ("targets.systems._hidden", "name", "targets.mechanisms.laplace"),
     ):
-        assert reaches(source.format(module, name), importer), (module, importer)
+        assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
         ("targets.mechanisms.parts.additive", "noise", "targets.papers.privrec.systems.privrec"),
         ("targets.papers.dplcf.systems.parts.jaccard", "similarity", "auditor.catalogue"),
@@ -132,4 +134,13 @@ def test_what_is_private_is_found() -> None:
         ("attacks.base", "__doc__", "auditor.runner"),
         ("targets.datasets.base", "Dataset", "auditor.runner"),
     ):
-        assert not reaches(source.format(module, name), importer), (module, importer)
+        assert not reaches(ast.parse(source.format(module, name)), importer), (module, importer)
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    found = defaultdict(list)
+    for name, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(name)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
