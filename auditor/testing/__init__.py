@@ -17,8 +17,8 @@ __all__ = ["Case", "MechanismContract", "assert_ldp", "inputs_of"]
 
 _PLACES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
-    "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
     "MechanismContract": "fedrec_auditor.auditor.testing.mechanisms",
+    "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
     "inputs_of": "fedrec_auditor.auditor.exact.candidate_inputs",
 }
 
