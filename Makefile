@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OUT ?= audit
 
-.PHONY: setup audit test suite test-extras test-kernels test-newest lint bench frontier calibrate docs clean
+.PHONY: setup audit test suite test-extras test-kernels test-newest lint tree bench frontier calibrate docs clean
 
 setup: $(VENV)/.ready
 
@@ -29,12 +29,19 @@ test-extras:
 		tests/auditor/own/test_flower_app.py tests/auditor/run/test_clusters.py \
 		tests/auditor/verification/test_peers.py
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.ready tree
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=$(dir $(TREE)) $(BIN)/lint-imports
 	$(BIN)/python -m tests.rooms
+
+# The package as it is installed, of links: for mypy, the import linter and MkDocs, which read no mapping.
+TREE := build/tree/fedrec_auditor
+tree:
+	@mkdir -p $(TREE)
+	@ln -sfn $(wildcard $(CURDIR)/src/fedrec_auditor/*) \
+		$(addprefix $(CURDIR)/,accountants attacks auditor reports targets) $(TREE)
 
 # The suite as other processors run it, then with today's newest releases of all that it needs.
 test-kernels: $(VENV)/.ready
@@ -63,11 +70,11 @@ calibrate: $(VENV)/.ready
 	$(BIN)/pytest -n auto --dist worksteal -q -rP -m calibration
 
 # The site, into site/. A warning is an error.
-docs: $(VENV)/.ready
+docs: $(VENV)/.ready tree
 	$(BIN)/mkdocs build --strict
 
 # The CPU build of torch where the index has it as 2.13.0; otherwise whatever torch pip resolves.
-$(VENV)/.ready: pyproject.toml
+$(VENV)/.ready: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit("Expected Python 3.11 or newer, got %d.%d. Name one: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0 || \

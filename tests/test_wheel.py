@@ -54,14 +54,20 @@ def build(kind: str, tree: Path, out: Path) -> Path:
     return built
 
 
+def needed() -> list[str]:
+    """Folders of this environment's packages."""
+    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean copy of what is needed to build, links as links."""
+    """A clean copy of what is needed to build, without links: as Windows or a zip has it."""
     copy = tmp_path_factory.mktemp("clone") / "tree"
     caches = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for folder in (*FOLDERS, "src"):
-        shutil.copytree(ROOT / folder, copy / folder, symlinks=True, ignore=caches)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        assert not any(path.is_symlink() for path in (ROOT / folder).rglob("*"))
+        shutil.copytree(ROOT / folder, copy / folder, ignore=caches)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     return copy
 
@@ -80,8 +86,7 @@ def binaries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
     call(sys.executable, *install, wheel, folder=place)
     (packages,) = place.glob("lib/python*/site-packages")
-    needed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    (packages / "needed.pth").write_text("\n".join(needed))
+    (packages / "needed.pth").write_text("\n".join(needed()))
     where = call(python, "-c", "import fedrec_auditor as f; print(f.__file__)", folder=place)
     assert Path(where).is_relative_to(packages)
     return place / "bin"
@@ -132,15 +137,17 @@ def test_it_runs_beside_modules_of_the_same_names(binaries: Path, folder: Path) 
 
 
 def test_a_new_file_is_seen_without_installing_again(tree: Path, tmp_path: Path) -> None:
-    """An editable installation puts src/ on the path, whose links lead to the folders."""
+    """An editable installation maps each package to its folder."""
     copy = tmp_path / "tree"
-    shutil.copytree(tree, copy, symlinks=True, ignore=shutil.ignore_patterns("build"))
+    shutil.copytree(tree, copy, ignore=shutil.ignore_patterns("build"))
+    ZipFile(build("editable", copy, tmp_path / "dist")).extractall(tmp_path / "site")
     new = copy / "targets" / "mechanisms" / "brand_new.py"
     new.write_text('"""Seen at once."""\n\n\nclass BrandNew:\n    """A mechanism."""\n')
     code = (
+        f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r}); sys.path += {needed()}\n"
         "from fedrec_auditor.auditor.plan.families import FAMILIES as f\n"
         "member = f['mechanisms'].member('brand-new')\n"
         "print(member.__module__, f['mechanisms'].summary('brand-new'))"
     )
-    shown = call(sys.executable, "-c", code, folder=tmp_path, path=str(copy / "src"))
+    shown = call(sys.executable, "-S", "-c", code, folder=tmp_path)
     assert shown == "fedrec_auditor.targets.mechanisms.brand_new Seen at once.\n"
