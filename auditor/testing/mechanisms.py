@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -143,11 +144,9 @@ class MechanismContract:
         losses = [own - mechanism.log_prob(drawn, value) for value in inputs]
         # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
         error = math.sqrt(math.log(4 * len(inputs) ** 2 / P_VALUE) / (2 * SAMPLES))
-        before = 1.0
-        for epsilon in (0.0, 0.3, 1.0, 2.0):
-            stated = mechanism.delta(epsilon)
-            assert 0.0 <= stated <= before, f"a curve of {stated} at {epsilon}, {before} before"
-            before = stated
+        curve = {epsilon: mechanism.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 2.0)}
+        assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"no curve: {curve}"
+        for epsilon, stated in curve.items():
             spent = (-np.expm1(np.minimum(epsilon - loss, 0.0)).mean(axis=0) for loss in losses)
             shown = max(each.max() for each in spent)
             assert abs(shown - stated) <= error, (
@@ -160,9 +159,7 @@ class MechanismContract:
         event = mechanism.event()
         readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
         assert readers, f"no accountant reads {event}"
-        for delta in (0.0, 1e-6, 0.01, 0.3):
-            if not has_curve(mechanism, delta):
-                continue
+        for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_curve(mechanism, d)):
             shown = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
             for accountant in readers:
                 owed = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon

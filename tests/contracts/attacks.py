@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -284,7 +282,6 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
     )
 
 
-@functools.cache
 def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0) -> AttackRow:
     """What it tells of bits of 300 users that lean to their gender as far as ``signal`` says.
 
@@ -305,10 +302,6 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
     return rows[0]
 
 
-DEFENDED = (1.0, 0.6, 0.3, 0.0)
-"""What is left of the planted signal as its defence grows."""
-
-
 def check_planted_signal(attack: Attack) -> None:
     """It beats every baseline where uploads tell the attribute."""
     row = planted(attack, 0.6)
@@ -326,11 +319,3 @@ def check_removed_signal(attack: Attack) -> None:
         rows = [planted(attack, signal, permuted, s) for s in range(12)]
         beaten = sum(row.ci_low > (row.baseline or 0.0) for row in rows)
         assert beaten <= stats.binom.isf(P_VALUE, len(rows), 0.025), f"{beaten} of {len(rows)}"
-
-
-def check_defence(attack: Attack) -> None:
-    """It weakens as the signal does: no interval lies above one of a weaker defence."""
-    rows = [planted(attack, signal) for signal in DEFENDED]
-    for weak, strong in itertools.combinations(rows, 2):
-        assert strong.ci_low <= weak.ci_high, f"{strong.value:.3f} above {weak.value:.3f}"
-    assert rows[-1].ci_high < rows[0].ci_low, "it is as strong without any signal"

@@ -1,4 +1,8 @@
-"""Every base recommender: what its devices train, return and score."""
+"""Every base recommender: what its devices train, return and score.
+
+That equal generators give equal bytes, and that a device trains and scores alone as in company, are
+laws of the systems that learners are parts of.
+"""
 
 from __future__ import annotations
 
@@ -74,13 +78,6 @@ def test_first_models(learner: Learner) -> None:
     assert list(dict.fromkeys(groups)) == list(learner.groups), f"groups {groups}"
 
 
-def test_generators(learner: Learner) -> None:
-    """Equal generators give equal first models, and others do not."""
-    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
-    np.testing.assert_equal(model, _model(learner))
-    assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
-
-
 def test_parts(learner: Learner) -> None:
     """Devices return the parts that they were sent, which stay as they were."""
     model, clients = _model(learner), _clients()
@@ -101,25 +98,6 @@ def test_parts(learner: Learner) -> None:
         assert not np.array_equal(moved[name], model[name]), f"{name} is not trained"
 
 
-def test_streams(learner: Learner) -> None:
-    """Equal streams give equal bits, and others do not."""
-    otherwise = replace(_clients(), streams=Streams.spawn(np.random.default_rng(9), USERS))
-    one, other = _trained(learner, 3), _trained(learner, 3, otherwise)
-    np.testing.assert_equal(one, _trained(learner, 3))
-    assert not np.array_equal(one["item"], other["item"]), "other streams gave the same model"
-
-
-def test_company(learner: Learner) -> None:
-    """A device trains alone as in company."""
-    model, clients = _model(learner), _clients()
-    order = [5, 2, 7]
-    whole = learner.train(model, clients, LOCAL, Compute())
-    part = learner.train(model, clients.take(np.array(order)), LOCAL, Compute(threads=2))
-    for place, user in enumerate(order):
-        for name, array in _dense(part, place).items():
-            _close(array, _dense(whole, user)[name])
-
-
 def test_values(learner: Learner) -> None:
     """Values of ratings do not matter."""
     held = _clients().interactions.ratings.toarray() > 0
@@ -138,15 +116,6 @@ def test_linear_term(learner: Learner) -> None:
     plain, once, twice = moved
     assert np.abs(once - plain).max() > 0.01, "the linear term moves nothing"
     np.testing.assert_allclose(twice - plain, 2 * (once - plain), atol=1e-4)
-
-
-def test_scores(learner: Learner) -> None:
-    """Scores are finite, cover all items, and do not depend on who else is asked for."""
-    model, clients = _model(learner), _clients()
-    scores = learner.score(model, clients)
-    assert scores.shape == (USERS, ITEMS), f"scores of shape {scores.shape}"
-    assert np.isfinite(scores).all(), "scores are not finite"
-    _close(learner.score(model, clients.take(np.array([6, 1]))), scores[[6, 1]])
 
 
 def test_user_vectors(learner: Learner) -> None:

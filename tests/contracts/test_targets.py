@@ -22,7 +22,6 @@ from fedrec_auditor.auditor.testing.targets import (
     USERS,
     TargetCase,
     TargetContract,
-    assert_equal_but_for_rounding,
     assert_one_by_one,
     data,
     messages,
@@ -30,7 +29,7 @@ from fedrec_auditor.auditor.testing.targets import (
     shifted,
     train,
 )
-from fedrec_auditor.targets.components import Component, Dense, Floats, Kind
+from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.identity import Identity
@@ -62,7 +61,11 @@ OF_USERS = (
     "test_a_batch_of_clients_uploads_what_they_would_one_by_one",
     "test_a_message_depends_on_its_sender_only",
 )
-OF_MESSAGES = (*OF_USERS, "test_components", "test_the_shuffle_hides_who_sent_what")
+OF_MESSAGES = (
+    *OF_USERS,
+    "test_messages_are_of_parts_of_the_model",
+    "test_the_shuffle_hides_who_sent_what",
+)
 SILENT = ("hfl-local-sgd", "lfl-pretrained", "mf-np", "privrec-cen", "random")
 PARTIES = (
     *("dp-sgd-mf", "dp-sgld", "fedpergnn", "fmf-hfl", "fmf-vfl", "hfl-local-sgd", "hfl-sgdmf"),
@@ -168,28 +171,13 @@ class TestTargets(TargetContract):
         alone = target.score(run.model, data(), some)
         np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
 
-    def test_components(self) -> None:
-        """Shapes, sums and parts of every component agree with what the wire carries.
-
-        A model, a change or a gradient of the broadcast has the shape of a part of it.
-        """
+    def test_messages_are_of_parts_of_the_model(self) -> None:
+        """A model, a change or a gradient of the broadcast has the shape of a part of it."""
         for one in self.subject.rounds:
             shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
             for name, component in one.uploads.components.items():
                 if component.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL) and shapes:
                     assert component.shape in shapes, f"{name} is a {component.kind} of no part"
-                whole = component.dense(np.arange(len(component)))
-                assert whole.shape == (len(component), *component.shape), name
-                total = whole.sum(axis=0, dtype=np.float64)
-                scale = np.abs(whole).sum(axis=0, dtype=np.float64).max(initial=0.0)
-                np.testing.assert_allclose(component.total(), total, rtol=1e-5, atol=1e-6 * scale)
-                some = np.arange(len(component))[::-2]
-                assert_equal_but_for_rounding(component.dense(some), whole[some], name)
-                taken: Component = component.take(some)
-                parts = taken.dense(np.arange(len(taken)))
-                assert_equal_but_for_rounding(parts, whole[some], name)
-                meant = (component.kind, component.rate)
-                assert (taken.kind, taken.rate) == meant, f"a part of {name} says another thing"
 
     def test_exact_bounds_are_of_what_is_sent(self) -> None:
         """Nothing is known to be lost of an attribute, or of a rating's value, that is not sent."""
@@ -492,7 +480,7 @@ def _reordered(one: Round, order: np.ndarray) -> Round:
         ("equal_generators_give_equal_bytes", WantsTheClock()),
         ("a_batch_of_clients_uploads_what_they_would_one_by_one", NoisyInBulk()),
         ("a_message_depends_on_its_sender_only", SharesSecrets()),
-        ("components", Mislabels()),
+        ("messages_are_of_parts_of_the_model", Mislabels()),
         ("a_run_leaves_its_input_alone", MarksItsInput()),
         ("what_no_system_reads_is_in_no_view", SendsItsName()),
         ("senders_and_progress", UnsortedSenders()),

@@ -17,9 +17,8 @@ from tests.contracts import test_accountants as accountants
 from tests.contracts import test_datasets as datasets
 from tests.contracts import test_estimators as estimators
 from tests.contracts import test_learners as learners
-from tests.contracts import test_protections as protections
 from tests.contracts import test_readers as readers
-from tests.contracts import test_routes as routes
+from tests.contracts import test_uploads as uploads
 from tests.contracts.trainings import training
 from tests.docs.blocks import blocks
 from tests.docs.session import Session
@@ -67,8 +66,8 @@ def visits(folder: Path) -> None:
 OF_NOISE = ("test_sampled_distribution", "test_every_entry_is_sent_with_noise")
 HELD: dict[str, tuple[list[Callable[[Any], None]], Callable[[Any], Any]]] = {
     "MyMf": (laws(learners, "learner"), lambda made: made),
-    "NoFeatures": (laws(protections, "protection", *OF_NOISE), lambda made: made),
-    "Relay": (laws(routes, "route"), lambda made: made),
+    "NoFeatures": (laws(uploads, "protection", *OF_NOISE), lambda made: made),
+    "Relay": (laws(uploads, "route"), lambda made: made),
     "Visits": (
         laws(datasets, "case", "test_recognition"),
         lambda made: datasets.DatasetCase(made, visits, attributes=()),

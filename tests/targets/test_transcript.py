@@ -124,6 +124,10 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
     np.testing.assert_array_equal(wire.sent(EVERY), component.sent(EVERY))
     assert wire.sent(some).shape == (2, *component.shape[:1])
     np.testing.assert_array_equal(wire.take(some).dense(np.arange(2)), component.dense(some))
+    taken = component.take(some)
+    assert (taken.kind, taken.rate) == (component.kind, component.rate)
+    np.testing.assert_allclose(taken.dense(np.arange(2)), component.dense(EVERY)[some])
+    np.testing.assert_allclose(component.total(), component.dense(EVERY).sum(axis=0), rtol=1e-12)
 
 
 def test_what_a_view_gives_away_is_a_copy() -> None:

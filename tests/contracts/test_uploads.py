@@ -1,4 +1,8 @@
-"""Every protection of an upload: what it sends, spends and promises."""
+"""Every protection of an upload and every route to the server: what is sent, spent and promised.
+
+That a batch sends what its clients would one by one, and the same with equal generators, are laws
+of the systems that they are parts of.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
@@ -18,6 +24,7 @@ from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.streams import Streams
 from tests.contracts.laws import members
 
@@ -28,12 +35,18 @@ SIZES = {"user": 12, "item": 10, "mlp1": 2, "mlp2": 1}
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
 PROTECTIONS: dict[str, Protection] = members("protections")
+ROUTES: dict[str, Route] = members("routes")
 NOISY = {name: each for name, each in PROTECTIONS.items() if each.coordinate("user") is not None}
 
 
 @pytest.fixture(params=PROTECTIONS)
 def protection(request: pytest.FixtureRequest) -> Protection:
     return PROTECTIONS[request.param]
+
+
+@pytest.fixture(params=ROUTES)
+def route(request: pytest.FixtureRequest) -> Route:
+    return ROUTES[request.param]
 
 
 def _clients(count: int = CLIENTS) -> Clients:
@@ -82,32 +95,6 @@ def test_settings(protection: Protection) -> None:
     """It is hashable, and its settings are numbers."""
     assert hash(protection) == hash(replace(protection)), "its copy has another hash"  # type: ignore[type-var]
     assert all(isinstance(value, float) for value in protection.settings.values())
-
-
-def test_messages(protection: Protection) -> None:
-    """Names and shapes of the upload stay, and equal generators give equal messages."""
-    upload, broadcast = _model()
-    every = np.arange(CLIENTS)
-    first, again = (_wire(protection.protect(upload, broadcast, _clients()), every) for _ in "ab")
-    assert list(first) == list(upload), f"sent {list(first)} of {list(upload)}"
-    for name, component in upload.items():
-        assert first[name].shape == (CLIENTS, *component.shape), name
-    np.testing.assert_equal(again, first)
-
-
-def test_batch(protection: Protection) -> None:
-    """A batch sends what its clients would send alone."""
-    upload, broadcast = _model()
-    whole = _wire(protection.protect(upload, broadcast, _clients()), np.arange(CLIENTS))
-    everyone = _clients()
-    for i in range(CLIENTS):
-        some = np.array([i])
-        one = everyone.take(some)
-        mine = {name: component.take(some) for name, component in upload.items()}
-        alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
-        np.testing.assert_equal(alone, {name: sent[some] for name, sent in whole.items()})
-        prepared, together = protection.prepare(one), protection.prepare(everyone)
-        np.testing.assert_array_equal(prepared.features[0], together.features[i])
 
 
 def test_input_stays(protection: Protection) -> None:
@@ -190,3 +177,51 @@ def test_promises(protection: Protection) -> None:
             entries = [protection.coordinate(group) for group in GROUPS]
             worst = max(exact_lower_bound(one, SCOPE).epsilon for one in entries if one is not None)
             _close(promise.epsilon, worst, "promise for an entry")
+
+
+def _proved(event: DpEvent, route: Route, delta: float) -> float:
+    scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
+    bound = least_of_event(event, scope, delta, all_accountants())
+    assert bound is not None, f"no accountant reads {event}"
+    return bound.epsilon
+
+
+def test_vantage(route: Route) -> None:
+    """The vantage is none at which peers see a model."""
+    expected = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+    assert route.vantage in expected, f"a vantage of {route.vantage}"
+
+
+def test_never_dearer(route: Route) -> None:
+    """The route never costs more than the upload, for any epsilon and number of senders."""
+    for epsilon in (0.1, 4.0, 7e6):
+        for senders in (1, 2, 1000):
+            event = route.event(PureDpEvent(epsilon), epsilon, senders)
+            for delta, slack in ((0.0, 1e-12), (1e-6, 1e-9)):
+                proved = _proved(event, route, delta)
+                assert proved <= epsilon * (1 + slack), (
+                    f"{senders} senders: {proved} at delta {delta}, the upload alone {epsilon}"
+                )
+
+
+def test_single_sender(route: Route) -> None:
+    """A single sender has nobody to hide among."""
+    event = route.event(PureDpEvent(2.0), 2.0, 1)
+    proved = _proved(event, route, 1e-9)
+    assert abs(proved - 2.0) <= 2e-3, f"{proved} for one sender whose upload costs 2"
+
+
+def test_unprotected(route: Route) -> None:
+    """The route does not protect what is not protected."""
+    event = route.event(NonPrivateDpEvent(), math.inf, 1000)
+    proved = _proved(event, route, 1e-6)
+    assert proved == math.inf, f"{proved} for uploads without protection"
+
+
+def test_rounds_compose(route: Route) -> None:
+    """Two rounds cost no less than one, and twice as much at delta 0."""
+    once = route.event(LaplaceDpEvent(1.0), 1.0, 50)
+    twice = SelfComposedDpEvent(once, 2)
+    assert _proved(twice, route, 1e-6) >= _proved(once, route, 1e-6), "two rounds are cheaper"
+    two, one = _proved(twice, route, 0.0), _proved(once, route, 0.0)
+    assert two == 2 * one or abs(two - 2 * one) <= 2e-6 * one, f"one round {one}, two {two}"
