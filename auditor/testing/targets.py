@@ -227,9 +227,9 @@ class TargetContract:
         others = np.flatnonzero(one.uploads.users != 4)
         for name, component in one.uploads.components.items():
             planted = two.uploads.components[name].dense(others)
-            assert_equal_but_for_rounding(component.dense(others), planted, name)
+            _assert_equal_but_for_rounding(component.dense(others), planted, name)
         for name, part in (one.broadcast or {}).items():
-            assert_equal_but_for_rounding(part, (two.broadcast or {})[name], name)
+            _assert_equal_but_for_rounding(part, (two.broadcast or {})[name], name)
 
     def test_what_no_system_reads_is_in_no_view(self) -> None:
         """Identifiers, titles and the times of interactions leave every view as it is."""
@@ -271,7 +271,7 @@ def assert_one_by_one(target: Target, profiles: Interactions, broadcast: Broadca
         np.testing.assert_allclose(parts, values, err_msg=name, rtol=1e-5, atol=1e-6)
 
 
-def assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name: str) -> None:
+def _assert_equal_but_for_rounding(one: NDArray[Any], other: NDArray[Any], name: str) -> None:
     """Raise AssertionError unless shapes and numbers are equal, but for their last bits.
 
     A processor's linear algebra sums in an order that depends on how many rows it is given.

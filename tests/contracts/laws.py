@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -21,6 +22,28 @@ BROKEN = (AssertionError, pytest.fail.Exception)
 def members(family: str) -> dict[str, Any]:
     """Every member of a family by its name, with its default settings."""
     return {name: FAMILIES[family].member(name)() for name in FAMILIES[family].names()}
+
+
+def each(members: Mapping[str, Any]) -> Any:
+    """A fixture of every member, for the laws that take its name as their argument."""
+
+    @pytest.fixture(params=members)
+    def member(request: pytest.FixtureRequest) -> Any:
+        return members[request.param]
+
+    return member
+
+
+def only(name: str, members: Mapping[str, Any], applies: Callable[[Any], bool]) -> Any:
+    """Instead of every member those that a law has something to say of."""
+    those = {called: each for called, each in members.items() if applies(each)}
+    return pytest.mark.parametrize(name, those.values(), ids=those.keys())
+
+
+def catches(*pairs: tuple[Any, Any]) -> Any:
+    """Parameters: a law, and a member that it must catch."""
+    ids = [f"{getattr(law, '__name__', law)}-{type(broken).__name__}" for law, broken in pairs]
+    return pytest.mark.parametrize(("law", "broken"), pairs, ids=ids)
 
 
 def hold(contract: type[Any], subject: Any, *names: str) -> None:

@@ -50,7 +50,7 @@ from tests.contracts.events import (
     enumerated_divergence,
     scope_of,
 )
-from tests.contracts.laws import BROKEN, members
+from tests.contracts.laws import BROKEN, catches, each, members, only
 
 ACCOUNTANTS: dict[str, Accountant] = members("accountants")
 # Draws for each sampled divergence, and the chance that one of all of them is wrong.
@@ -66,15 +66,13 @@ SLACK = {
 BOUNDED = ("fixed size", "responses of fixed size")  # by a pair that no data set has
 
 
-@pytest.fixture(params=ACCOUNTANTS)
-def accountant(request: pytest.FixtureRequest) -> Accountant:
-    return ACCOUNTANTS[request.param]
+accountant = each(ACCOUNTANTS)
 
 
 def who_read(events: Iterable[DpEvent]) -> Any:
     """The accountants that read one of these events, as parameters."""
-    those = {n: a for n, a in ACCOUNTANTS.items() if any(map(a.supports, events))}
-    return pytest.mark.parametrize("accountant", those.values(), ids=those.keys())
+    some = [*events]
+    return only("accountant", ACCOUNTANTS, lambda each: any(map(each.supports, some)))
 
 
 def read(accountant: Accountant) -> list[Use]:
@@ -398,21 +396,17 @@ def _alone(leaf: DpEvent) -> float:
     return Pure().bound(leaf, delta=0.0, scope=SCOPE).epsilon
 
 
-@pytest.mark.parametrize(
-    ("law", "broken"),
-    [
-        (test_fold, RawLibrary()),
-        (test_sound, ForgetsCounts()),
-        (test_monotone, PaysForDelta()),
-        (test_ladders, FearsCrowds()),
-        (test_sound, OptimisticTail()),
-        (test_enumerated, CountsOneKind()),
-        (test_sampled, AddsSquares()),
-        (test_refusal, SkipsUnknown()),
-        (test_senseless, PricesNonsense()),
-        (test_statement, LowerSide()),
-    ],
-    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+@catches(
+    (test_fold, RawLibrary()),
+    (test_sound, ForgetsCounts()),
+    (test_monotone, PaysForDelta()),
+    (test_ladders, FearsCrowds()),
+    (test_sound, OptimisticTail()),
+    (test_enumerated, CountsOneKind()),
+    (test_sampled, AddsSquares()),
+    (test_refusal, SkipsUnknown()),
+    (test_senseless, PricesNonsense()),
+    (test_statement, LowerSide()),
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_law_catches(law: Callable[[Any], None], broken: _Sum) -> None:

@@ -44,7 +44,7 @@ from tests.contracts.attacks import (
     emptied,
     rows_of,
 )
-from tests.contracts.laws import BROKEN, members
+from tests.contracts.laws import BROKEN, catches, members
 from tests.contracts.trainings import TARGETS, data, halves, narrow, training
 from tests.points import later
 
@@ -367,23 +367,19 @@ def check_what_it_says(case: AttackCase) -> None:
     check_statement(case.attack)
 
 
-@pytest.mark.parametrize(
-    ("law", "broken"),
-    [
-        (check_only_the_wire_is_read, PeeksIfItCan()),
-        (check_only_the_wire_is_read, TakesSeeds()),
-        (check_only_the_wire_is_read, LooksAtTheType()),
-        (check_only_the_wire_is_read, RequiresTheStoredForm()),
-        (check_only_the_wire_is_read, WantsTheClock()),
-        (check_only_the_wire_is_read, ChangesTheModel()),
-        (check_only_the_wire_is_read, LinksWithTheClock()),
-        (check_uploads_that_carry_nothing, KnowsTheAnswers()),
-        (check_uploads_that_carry_nothing, KnowsTheOrder()),
-        (check_uploads_are_read, NeedsNothing()),
-        (check_uploads_are_read, ReadsNothing()),
-        (check_what_it_says, AsksForTheTruth()),
-    ],
-    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+@catches(
+    (check_only_the_wire_is_read, PeeksIfItCan()),
+    (check_only_the_wire_is_read, TakesSeeds()),
+    (check_only_the_wire_is_read, LooksAtTheType()),
+    (check_only_the_wire_is_read, RequiresTheStoredForm()),
+    (check_only_the_wire_is_read, WantsTheClock()),
+    (check_only_the_wire_is_read, ChangesTheModel()),
+    (check_only_the_wire_is_read, LinksWithTheClock()),
+    (check_uploads_that_carry_nothing, KnowsTheAnswers()),
+    (check_uploads_that_carry_nothing, KnowsTheOrder()),
+    (check_uploads_are_read, NeedsNothing()),
+    (check_uploads_are_read, ReadsNothing()),
+    (check_what_it_says, AsksForTheTruth()),
 )
 def test_the_law_catches(law: Callable[[AttackCase], None], broken: Attack) -> None:
     cases = [AttackCase(broken, run) for run in runs()]

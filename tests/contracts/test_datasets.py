@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.ml_1m import Ml1m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.datasets.table import Table
-from tests.contracts.laws import BROKEN
+from tests.contracts.laws import BROKEN, catches, each
 from tests.targets.datasets import written
 
 # What the audit infers (Table I of the FedRec paper), with the categories every member shares.
@@ -79,9 +79,7 @@ CASES: dict[str, tuple[DatasetCase, ...]] = {
 NAMED = {f"{name} {at}": case for name, cases in CASES.items() for at, case in enumerate(cases)}
 
 
-@pytest.fixture(params=NAMED)
-def case(request: pytest.FixtureRequest) -> DatasetCase:
-    return NAMED[request.param]
+case = each(NAMED)
 
 
 @pytest.mark.parametrize("name", FAMILIES["datasets"].names())
@@ -267,20 +265,16 @@ class DoubleIds(_Drawn):
         return data
 
 
-@pytest.mark.parametrize(
-    ("law", "broken"),
-    [
-        (test_recognition, RecognisesAll()),
-        (test_determinism, NewEveryTime()),
-        (test_ratings, StoredZeros()),
-        (test_ratings, UnsortedColumns()),
-        (test_ratings, IdleUser()),
-        (test_names_and_times, ShiftedTimes()),
-        (test_attributes, CodeBeyond()),
-        (test_attributes, NoAge()),
-        (test_names_and_times, DoubleIds()),
-    ],
-    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+@catches(
+    (test_recognition, RecognisesAll()),
+    (test_determinism, NewEveryTime()),
+    (test_ratings, StoredZeros()),
+    (test_ratings, UnsortedColumns()),
+    (test_ratings, IdleUser()),
+    (test_names_and_times, ShiftedTimes()),
+    (test_attributes, CodeBeyond()),
+    (test_attributes, NoAge()),
+    (test_names_and_times, DoubleIds()),
 )
 def test_the_law_catches(law: Callable[[DatasetCase], None], broken: Dataset) -> None:
     with pytest.raises(BROKEN):

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, Rule
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
-from tests.contracts.laws import BROKEN, members
+from tests.contracts.laws import BROKEN, catches, each, members, only
 from tests.contracts.worlds import (
     NOTHING,
     WORLDS,
@@ -44,15 +44,7 @@ ESTIMATORS: dict[str, Estimator] = members("estimators")
 SLOW = ("anytime",)  # hundreds of bounds of it take seconds
 
 
-@pytest.fixture(params=ESTIMATORS)
-def estimator(request: pytest.FixtureRequest) -> Estimator:
-    return ESTIMATORS[request.param]
-
-
-def limited(applies: Callable[[Estimator], bool]) -> Any:
-    """The estimators of which this is true, as parameters."""
-    those = {name: each for name, each in ESTIMATORS.items() if applies(each)}
-    return pytest.mark.parametrize("estimator", those.values(), ids=those.keys())
+estimator = each(ESTIMATORS)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +92,11 @@ def test_edges(estimator: Estimator) -> None:
     assert found > 1.0, "infinite scores are not ordered"
 
 
-@limited(lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)))
+@only(
+    "estimator",
+    ESTIMATORS,
+    lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)),
+)
 def test_largest(estimator: Estimator) -> None:
     """What draws can show is what they do show of worlds without noise; ``needed`` inverts it."""
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
@@ -115,7 +111,7 @@ def test_largest(estimator: Estimator) -> None:
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
-@limited(lambda each: isinstance(each, RuleAndLimit))
+@only("estimator", ESTIMATORS, lambda each: isinstance(each, RuleAndLimit))
 def test_foreseen(estimator: RuleAndLimit) -> None:
     """What is foreseen of two Gaussians is about what they show."""
     beyond = np.linspace(-4.0, 4.0, 81)
@@ -356,24 +352,20 @@ class UpperSide(_Held):
         return replace(sound, side=Side.UPPER)
 
 
-@pytest.mark.parametrize(
-    ("law", "broken"),
-    [
-        (test_calibration, ChoosesOnItsScores()),
-        (test_calibration, PointEstimate()),
-        (test_calibration, ForgetsDelta()),
-        (test_confidences, OneConfidence()),
-        (test_power, FindsNothing()),
-        (test_power, OneDirection()),
-        (test_determinism, OwnChoices()),
-        (test_refusal_of_scores, SwallowsNan()),
-        (test_draws, SortsInPlace()),
-        (test_draws, AllAtOnce()),
-        (test_largest, Boasts()),
-        (test_foreseen, ForeseesTooMuch()),
-        (test_statement, UpperSide()),
-    ],
-    ids=lambda each: getattr(each, "__name__", type(each).__name__),
+@catches(
+    (test_calibration, ChoosesOnItsScores()),
+    (test_calibration, PointEstimate()),
+    (test_calibration, ForgetsDelta()),
+    (test_confidences, OneConfidence()),
+    (test_power, FindsNothing()),
+    (test_power, OneDirection()),
+    (test_determinism, OwnChoices()),
+    (test_refusal_of_scores, SwallowsNan()),
+    (test_draws, SortsInPlace()),
+    (test_draws, AllAtOnce()),
+    (test_largest, Boasts()),
+    (test_foreseen, ForeseesTooMuch()),
+    (test_statement, UpperSide()),
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_law_catches(law: Callable[[Any], None], broken: _Held) -> None:

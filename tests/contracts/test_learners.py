@@ -22,7 +22,7 @@ from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
-from tests.contracts.laws import BROKEN, members
+from tests.contracts.laws import BROKEN, each, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
 CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES)
@@ -31,9 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 LEARNERS: dict[str, Learner] = members("learners")
 
 
-@pytest.fixture(params=LEARNERS)
-def learner(request: pytest.FixtureRequest) -> Learner:
-    return LEARNERS[request.param]
+learner = each(LEARNERS)
 
 
 def _clients() -> Clients:
@@ -225,7 +223,7 @@ class CentresVectors(Mf):
         return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
 
 
-@pytest.mark.parametrize("broken", [GivesFeatures, ForgetsNeighbours, CentresVectors])
-def test_the_law_of_user_vectors_catches(broken: type[Learner]) -> None:
+@pytest.mark.parametrize("broken", [GivesFeatures(), ForgetsNeighbours(), CentresVectors()])
+def test_the_law_of_user_vectors_catches(broken: Learner) -> None:
     with pytest.raises(BROKEN):
-        test_user_vectors(broken())
+        test_user_vectors(broken)

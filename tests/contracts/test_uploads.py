@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 from scipy import stats
@@ -26,7 +25,7 @@ from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.streams import Streams
-from tests.contracts.laws import members
+from tests.contracts.laws import each, members, only
 
 CLIENTS, ITEMS = 6, 5
 GROUPS = ("user", "item", "mlp1", "mlp2")
@@ -36,17 +35,13 @@ SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
 PROTECTIONS: dict[str, Protection] = members("protections")
 ROUTES: dict[str, Route] = members("routes")
-NOISY = {name: each for name, each in PROTECTIONS.items() if each.coordinate("user") is not None}
+noisy = only("protection", PROTECTIONS, lambda each: each.coordinate("user") is not None)
 
 
-@pytest.fixture(params=PROTECTIONS)
-def protection(request: pytest.FixtureRequest) -> Protection:
-    return PROTECTIONS[request.param]
+protection = each(PROTECTIONS)
 
 
-@pytest.fixture(params=ROUTES)
-def route(request: pytest.FixtureRequest) -> Route:
-    return ROUTES[request.param]
+route = each(ROUTES)
 
 
 def _clients(count: int = CLIENTS) -> Clients:
@@ -138,7 +133,7 @@ def test_spending(protection: Protection) -> None:
     _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 
 
-@pytest.mark.parametrize("protection", NOISY.values(), ids=NOISY.keys())
+@noisy
 def test_sampled_distribution(protection: Protection) -> None:
     """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
     count = 4000
@@ -156,7 +151,7 @@ def test_sampled_distribution(protection: Protection) -> None:
         assert abs(correlation) < 6.5 / math.sqrt(count), f"{name}: entries are correlated"
 
 
-@pytest.mark.parametrize("protection", NOISY.values(), ids=NOISY.keys())
+@noisy
 def test_every_entry_is_sent_with_noise(protection: Protection) -> None:
     upload, broadcast = _model()
     everyone = np.arange(CLIENTS)
