@@ -1,4 +1,4 @@
-"""Privacy ratios in a test suite: ``assert_ldp``, the mechanism contract, and a pytest plugin.
+"""Privacy ratios in a test suite: ``assert_ldp``, contracts, and a pytest plugin.
 
 Nothing is imported until it is used: pytest loads the plugin in every project where this package
 is installed.

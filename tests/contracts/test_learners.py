@@ -1,7 +1,7 @@
 """Every base recommender: what its devices train, return and score.
 
-That equal generators give equal bytes, and that a device trains and scores alone as in company, are
-laws of the systems that learners are parts of.
+That equal generators give equal bytes, that a device trains and scores alone as in company, and
+that odd data are trained on, are laws of the systems that learners are parts of.
 """
 
 from __future__ import annotations
@@ -163,22 +163,6 @@ def test_own(learner: Learner) -> None:
         assert list(found) == list(expected), f"returned {list(found)}"
         for name, array in _dense(found, user).items():
             _close(array, expected[name])
-
-
-def test_small(learner: Learner) -> None:
-    """One item, one user and no features are trained and scored like any."""
-    for users, items, features in ((1, 1, 1), (3, 1, 2), (1, 6, 0)):
-        rng = np.random.default_rng(0)
-        model = learner.initial(Catalogue(n_items=items, n_user_features=features), rng)
-        clients = Clients(
-            interactions=Interactions.of(np.ones((users, items))),
-            features=np.ones((users, features), dtype=np.float32),
-            streams=Streams.spawn(rng, users),
-        )
-        sent = learner.train(model, clients, LOCAL, Compute())["item"].dense(np.arange(users))
-        assert sent.shape == (users, items, model["item"].shape[1]), f"items {sent.shape}"
-        scores = learner.score(model, clients)
-        assert scores.shape == (users, items), f"scores of shape {scores.shape}"
 
 
 def test_travel(learner: Learner) -> None:

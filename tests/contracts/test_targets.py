@@ -61,11 +61,7 @@ OF_USERS = (
     "test_a_batch_of_clients_uploads_what_they_would_one_by_one",
     "test_a_message_depends_on_its_sender_only",
 )
-OF_MESSAGES = (
-    *OF_USERS,
-    "test_messages_are_of_parts_of_the_model",
-    "test_the_shuffle_hides_who_sent_what",
-)
+OF_MESSAGES = (*OF_USERS, "test_messages_are_of_parts_of_the_model")
 SILENT = ("hfl-local-sgd", "lfl-pretrained", "mf-np", "privrec-cen", "random")
 PARTIES = (
     *("dp-sgd-mf", "dp-sgld", "fedpergnn", "fmf-hfl", "fmf-vfl", "hfl-local-sgd", "hfl-sgdmf"),
@@ -187,37 +183,6 @@ class TestTargets(TargetContract):
                 mechanism = self.subject.target.mechanism(scope, POPULATION)
                 assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
 
-    def test_views_hold_what_their_vantage_sees_and_no_more(self) -> None:
-        """Messages linked for the server, unlinked in the shuffle, summed in the aggregate."""
-        transcript = self.subject.run.transcript
-        for vantage in Vantage:
-            shown = transcript.view(vantage, np.random.default_rng(0))
-            for one in shown.rounds:
-                for part, vantages in SEEN_BY.items():
-                    assert getattr(one, part) is None or vantage in vantages, f"{part}: {vantage}"
-                summed = vantage is Vantage.AGGREGATE
-                assert (one.senders is not None) == summed, f"who took part in a sum, at {vantage}"
-            if vantage is Vantage.RELEASE:
-                models = [one.broadcast for one in shown.rounds]
-                assert models == [transcript.release], "the release shows more than its model"
-
-    def test_the_shuffle_hides_who_sent_what(self) -> None:
-        """The batch holds the messages that were sent, in an order that the senders do not set."""
-        rounds, transcript = self.subject.rounds, self.subject.run.transcript
-        batches = [
-            transcript.view(Vantage.SHUFFLED, np.random.default_rng(seed)).rounds for seed in (1, 2)
-        ]
-        for number, one in enumerate(rounds):
-            first, second = (batch[number].shuffled or {} for batch in batches)
-            for name, component in one.uploads.components.items():
-                x, y = (part[name].dense(np.arange(len(part[name]))) for part in (first, second))
-                whole, mean = component.total(), x.mean(axis=0, dtype=np.float64)
-                slack = 1e-6 * np.abs(whole).max(initial=0.0) + 1e-12
-                expected = whole / max(len(component), 1)
-                np.testing.assert_allclose(mean, expected, rtol=1e-5, atol=slack)
-                distinct = len(np.unique(x.reshape(len(x), -1), axis=0))
-                assert distinct < 8 or not np.array_equal(x, y), "two shuffles, one order"
-
     def test_odd_data_are_handled_or_refused(self) -> None:
         """Strange shapes end in a training or in one InputError that says what was expected."""
         for name, interactions in odd(data()).items():
@@ -234,12 +199,6 @@ class TestTargets(TargetContract):
         check_finite(self.subject.target, self.subject.run, data(), "explicit")
 
 
-SEEN_BY = {
-    "uploads": (Vantage.SERVER,),
-    "shuffled": (Vantage.SHUFFLED,),
-    "aggregate": (Vantage.AGGREGATE,),
-    "clear": (Vantage.SERVER, Vantage.AGGREGATE),
-}
 PLAIN = ("an idle user", "a user with all items", "implicit")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MethodType
@@ -171,6 +172,35 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     np.testing.assert_array_equal(one.senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.clear is None
+
+
+SEEN_BY = {
+    "uploads": (Vantage.SERVER,),
+    "shuffled": (Vantage.SHUFFLED,),
+    "aggregate": (Vantage.AGGREGATE,),
+    "senders": (Vantage.AGGREGATE,),
+    "clear": (Vantage.SERVER, Vantage.AGGREGATE),
+}
+
+
+@pytest.mark.parametrize("vantage", Vantage)
+def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> None:
+    """Two shuffles hold the messages that were sent, in orders that their senders do not set."""
+    many = np.arange(500)
+    sent = Uploads(many, {"all": Wire.of(many * 1.0, Kind.CHANGE)})
+    public = Public(algorithm="any", n_users=500, n_items=5)
+    rounds = (Round(None, sent, clear=sent),)
+    made = Transcript(public=public, rounds=rounds, release={"model": EVERY})
+    views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
+    for one, (part, vantages) in itertools.product(views[0].rounds, SEEN_BY.items()):
+        assert (getattr(one, part) is not None) == (vantage in vantages), part
+    if vantage is Vantage.RELEASE:
+        assert [one.broadcast for one in views[0].rounds] == [made.release]
+    if vantage is Vantage.SHUFFLED:
+        first, second = (view.rounds[0].shuffled["all"].dense(many) for view in views)
+        assert not np.array_equal(first, second)
+        np.testing.assert_array_equal(np.sort(first), np.sort(second))
+        np.testing.assert_array_equal(np.sort(first), many)
 
 
 def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
