@@ -214,8 +214,7 @@ class TargetContract:
         """
         profiles, broadcast = self.subject.received()
         assert_one_by_one(self.subject.target, profiles, broadcast)
-        rng = np.random.default_rng(4)
-        uploads = self.subject.target.upload(profiles, broadcast, rng, size=3)
+        uploads = self.subject.target.upload(profiles, broadcast, np.random.default_rng(4), size=3)
         np.testing.assert_array_equal(uploads.users, np.repeat(np.arange(profiles.n_users), 3))
 
     def test_a_message_depends_on_its_sender_only(self) -> None:
@@ -321,7 +320,7 @@ def plant(interactions: Interactions, user: int) -> Interactions:
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
     changed = shifted(interactions, np.arange(interactions.n_users) == user)
-    genres = {"genres": interactions.genres, "genre_names": interactions.genre_names}
+    genres: Any = {"genres": interactions.genres, "genre_names": interactions.genre_names}
     return Interactions.of(ratings, attributes=changed, **genres)
 
 

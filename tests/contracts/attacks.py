@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.base import (
-    Attack,
-    AttackFamily,
-    Background,
-    Inference,
-)
+from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game
@@ -146,10 +141,8 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
 
     before, expected = copy.deepcopy(given()), arrays(case.guess(view))
     np.testing.assert_equal(given(), before, "it changed the view or the background")
-    for how, stored in (
-        ("as they are stored", case.view(AsStored)),
-        ("as arrays", as_arrays(view)),
-    ):
+    ways = {"as they are stored": case.view(AsStored), "as arrays": as_arrays(view)}
+    for how, stored in ways.items():
         found = arrays(case.guess(stored))
         assert found.keys() == expected.keys(), f"{list(found)} from messages {how}"
         for name, values in expected.items():
@@ -275,11 +268,8 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
 
     Plays share one data set; still, a count with probability below 1e-4 is no accident.
     """
-    found = alarms(case)
-    limit = stats.binom.isf(P_VALUE, case.plays, 0.025)
-    assert max(found.values(), default=0) <= limit, (
-        f"{dict(found)} of {case.plays} plays beat a baseline"
-    )
+    found, limit = alarms(case), stats.binom.isf(P_VALUE, case.plays, 0.025)
+    assert max(found.values(), default=0) <= limit, f"{dict(found)} of {case.plays} plays"
 
 
 def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0) -> AttackRow:
@@ -303,8 +293,9 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
 
 
 def check_planted_signal(attack: Attack) -> None:
-    """It beats every baseline where uploads tell the attribute."""
-    row = planted(attack, 0.6)
+    """It beats every baseline where uploads tell the attribute, and is weaker where they do not."""
+    row, nothing = planted(attack, 0.6), planted(attack, 0.0)
+    assert nothing.ci_high < row.ci_low, "it is as strong without any signal"
     assert row.baseline is not None
     assert row.ci_low > row.baseline, f"{row.metric} {row.value:.3f}, baseline {row.baseline:.3f}"
 

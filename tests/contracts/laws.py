@@ -51,7 +51,7 @@ def hold(contract: type[Any], subject: Any, *names: str) -> None:
     held = contract()
     held.subject = subject
     for name in names or [name for name in dir(held) if name.startswith("test_")]:
-        with contextlib.suppress(*() if names else (pytest.skip.Exception,)):
+        with contextlib.suppress(pytest.skip.Exception):
             getattr(held, name)()
 
 

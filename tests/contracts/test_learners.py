@@ -1,7 +1,7 @@
 """Every base recommender: what its devices train, return and score.
 
-That equal generators give equal bytes, that a device trains and scores alone as in company, and
-that odd data are trained on, are laws of the systems that learners are parts of.
+That a device trains and scores alone as in company, and that odd data are trained on, are laws of
+the systems that learners are parts of.
 """
 
 from __future__ import annotations
@@ -94,6 +94,17 @@ def test_parts(learner: Learner) -> None:
     moved = _dense(trained, 1)
     for name in ("user.E", "item"):
         assert not np.array_equal(moved[name], model[name]), f"{name} is not trained"
+
+
+def test_generators(learner: Learner) -> None:
+    """Equal generators and streams give equal models, and others do not."""
+    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
+    np.testing.assert_equal(model, _model(learner))
+    assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
+    otherwise = replace(_clients(), streams=Streams.spawn(np.random.default_rng(9), USERS))
+    one, other = _trained(learner, 3), _trained(learner, 3, otherwise)
+    np.testing.assert_equal(one, _trained(learner, 3))
+    assert not np.array_equal(one["item"], other["item"]), "other streams gave the same model"
 
 
 def test_values(learner: Learner) -> None:
