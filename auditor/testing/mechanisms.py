@@ -52,7 +52,7 @@ class Case:
 
 
 class MechanismContract:
-    """What every mechanism must keep, a test a law: extend it, and set ``subject`` to a ``Case``.
+    """Laws of a mechanism, one per test. Extend the class, and set ``subject`` to a ``Case``.
 
     >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
     >>> class TestBitFlip(MechanismContract):

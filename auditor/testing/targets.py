@@ -95,7 +95,7 @@ class TargetCase:
 
 
 class TargetContract:
-    """What every target must keep, a test a law: extend it, and set ``subject``.
+    """Laws of a target, one per test. Extend the class, and set ``subject`` to a ``TargetCase``.
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
     >>> class TestFcf(TargetContract):
@@ -177,7 +177,7 @@ class TargetContract:
             )
 
     def test_equal_generators_give_equal_bytes(self) -> None:
-        """Whatever the number of threads, and whether messages are kept in memory or on disk."""
+        """Threads do not matter, nor whether messages are kept in memory or on disk."""
         short, shown = self.subject.short, view(self.subject.run, Vantage.SERVER)
         rng = np.random.default_rng(0)
         before = rng.bit_generator.state
@@ -208,7 +208,7 @@ class TargetContract:
                 assert np.isin(users, np.arange(public.parties or USERS)).all(), "an unknown sender"
 
     def test_a_batch_of_clients_uploads_what_they_would_one_by_one(self) -> None:
-        """The same generator, going on from client to client, gives the same messages of each.
+        """One generator, going on from client to client, gives each the messages of the batch.
 
         Several uploads a profile are of the first profile, then of the second, and so on.
         """
@@ -307,7 +307,7 @@ def view(run: Run, vantage: Vantage) -> list[dict[str, tuple[tuple[int, ...], by
 
 
 def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
-    """What is charged, with all scopes of one adjacency in which that is."""
+    """Each event that is charged, with all its scopes of one adjacency."""
     events = {scope: target.event(scope, POPULATION) for scope in SCOPES}
     kinds = {scope: (repr(event), scope.adjacency) for scope, event in events.items()}
     for kind in dict.fromkeys(kinds.values()):
@@ -316,7 +316,7 @@ def _events(target: Target) -> Iterator[tuple[DpEvent, list[Scope]]]:
 
 
 def plant(interactions: Interactions, user: int) -> Interactions:
-    """The same data with every field of one user changed."""
+    """Data with every field of one user changed."""
     ratings = interactions.ratings.toarray()
     ratings[user] = np.where(ratings[user] > 0, 0.0, 4.5)
     changed = shifted(interactions, np.arange(interactions.n_users) == user)

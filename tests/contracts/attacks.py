@@ -88,7 +88,7 @@ class AttackCase:
         )
 
     def guess(self, view: View) -> Inference:
-        """What the attack infers from the view, with the same generator each time.
+        """Inference of the attack from the view, with an equal generator each time.
 
         AssertionError if it reads what a wire does not show.
         """
@@ -114,7 +114,7 @@ class AsStored(RoundView):
 
 
 def check_statement(attack: Attack) -> None:
-    """It says what it is after, from where, and where it is described; ``infer`` asks no truth."""
+    """An attack has a family that is scored and a reference; ``infer`` asks for no truth."""
     assert attack.family in ATTACK_GAMES, f"no game scores {attack.family!r}"
     assert len(attack.reference) > 10, f"a reference that says nothing, {attack.reference!r}"
     asked = list(inspect.signature(attack.infer).parameters)
@@ -122,7 +122,7 @@ def check_statement(attack: Attack) -> None:
 
 
 def check_some_uploads_are_read(attack: Attack, views: Sequence[View]) -> None:
-    """It applies to one of the views, and to none of which the server received nothing."""
+    """An attack applies to one of the views, and to none of which the server received nothing."""
     assert not all(map(attack.refusal, views)), "no training has what it reads"
     for view in views:
         blind = view.vantage is not Vantage.SERVER or attack.refusal(view.without_uploads())
@@ -223,7 +223,7 @@ def _renamed(view: View, rng: np.random.Generator) -> View:
 
 
 def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -> list[AttackRow]:
-    """What the attack's game tells of it on the view, quickly, at confidence 95%."""
+    """Rows of the attack's game on the view, played quickly, at confidence 95%."""
     name = type(attack).__name__
     settings = {"target": view.public.algorithm, "quick": True, "confidence": 0.95, **more}
     game = Game(name=name, attack=attack, view=view, rng=rng, **settings)
@@ -231,9 +231,9 @@ def rows_of(attack: Attack, view: View, rng: np.random.Generator, **more: Any) -
 
 
 def alarms(case: AttackCase) -> Counter[str]:
-    """In how many of the plays on uploads that carry nothing each metric beats its baseline.
+    """Count by metric the plays on uploads that carry nothing in which it beats its baseline.
 
-    That is: by more than its interval at 95%. An attack on whole users sees the true models, of
+    By more than its interval at 95%. An attack on whole users sees the true models, of
     which coins say who was in them. A play of attribute inference on a whole message
     includes one on every group of its components, and costs as much more: here the whole and
     single groups take turns, and count as one metric; one that tells nothing gives up its turn.
@@ -273,9 +273,9 @@ def check_uploads_that_carry_nothing(case: AttackCase) -> None:
 
 
 def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0) -> AttackRow:
-    """What it tells of bits of 300 users that lean to their gender as far as ``signal`` says.
+    """Success on bits of 300 users that lean to their gender as far as ``signal`` says.
 
-    In [0, 1]. ``permuted`` scores its guesses against another's gender.
+    A signal lies in [0, 1]. ``permuted`` scores its guesses against another's gender.
     """
     rng = np.random.default_rng([11, seed])
     codes, each = rng.integers(2, size=300), np.arange(300)
@@ -293,7 +293,7 @@ def planted(attack: Attack, signal: float, permuted: bool = False, seed: int = 0
 
 
 def check_planted_signal(attack: Attack) -> None:
-    """It beats every baseline where uploads tell the attribute, and is weaker where they do not."""
+    """Every baseline is beaten where uploads reveal the attribute, and guesses are worse else."""
     row, nothing = planted(attack, 0.6), planted(attack, 0.0)
     assert nothing.ci_high < row.ci_low, "it is as strong without any signal"
     assert row.baseline is not None
@@ -301,7 +301,7 @@ def check_planted_signal(attack: Attack) -> None:
 
 
 def check_removed_signal(attack: Attack) -> None:
-    """It beats none where labels are permuted, or uploads noise, but by bad luck.
+    """No baseline is beaten where labels are permuted, or uploads noise, but by bad luck.
 
     Above its baseline by more than its interval at 95% in so many of 12 plays as have a
     probability of less than 1e-4, or more.

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.settings import Checked, Choice, Rule, declared
 
 BROKEN = (AssertionError, pytest.fail.Exception)
-"""What a test raises that fails."""
+"""Exceptions of a test that fails."""
 
 
 def members(family: str) -> dict[str, Any]:
@@ -24,20 +24,20 @@ def members(family: str) -> dict[str, Any]:
     return {name: FAMILIES[family].member(name)() for name in FAMILIES[family].names()}
 
 
-def each(members: Mapping[str, Any]) -> Any:
-    """A fixture of every member, for the laws that take its name as their argument."""
+def each(named: Mapping[str, Any]) -> Any:
+    """A fixture of every member: a law takes the fixture's name as its argument."""
 
-    @pytest.fixture(params=members)
+    @pytest.fixture(params=named)
     def member(request: pytest.FixtureRequest) -> Any:
-        return members[request.param]
+        return named[request.param]
 
     return member
 
 
-def only(name: str, members: Mapping[str, Any], applies: Callable[[Any], bool]) -> Any:
-    """Instead of every member those that a law has something to say of."""
-    those = {called: each for called, each in members.items() if applies(each)}
-    return pytest.mark.parametrize(name, those.values(), ids=those.keys())
+def only(argument: str, named: Mapping[str, Any], applies: Callable[[Any], bool]) -> Any:
+    """Parameters of a law: the members that it applies to, instead of all."""
+    those = {name: member for name, member in named.items() if applies(member)}
+    return pytest.mark.parametrize(argument, those.values(), ids=those.keys())
 
 
 def catches(*pairs: tuple[Any, Any]) -> Any:

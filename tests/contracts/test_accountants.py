@@ -219,7 +219,7 @@ def refuses(
 
 
 def test_extremes(accountant: Accountant) -> None:
-    """What is not private is infinite, at any delta; nothing at all is free."""
+    """Events without privacy are infinite, at any delta; nothing at all is free."""
     event = ComposedDpEvent([read(accountant)[0].event, NonPrivateDpEvent()])
     assert accountant.supports(event), f"it does not read {event}"
     for delta in DELTAS:

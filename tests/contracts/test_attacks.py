@@ -102,7 +102,7 @@ UNLINKED = ("user-membership",)  # it reads nothing where messages are linked to
 
 @pytest.mark.parametrize("name", sorted({*ATTACKS} - {*LEARNERS, *UNLINKED} | {*QUICKER}))
 def test_uploads_that_carry_nothing(name: str) -> None:
-    """As the server sees them; ``make calibrate`` plays all, many times."""
+    """Messages linked to their senders alone; ``make calibrate`` plays all, many times."""
     for case in in_turn(name):
         if case.vantage is Vantage.SERVER:
             check_uploads_that_carry_nothing(case)
@@ -354,7 +354,7 @@ class KnowsTheOrder(LinksByChance):
 
 
 def _last(view: View) -> np.ndarray:
-    """What the last round's messages are, in their order."""
+    """Messages of the last round, in their order."""
     uploads = view.rounds[-1].uploads
     return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
 

@@ -134,13 +134,13 @@ def test_attributes(case: DatasetCase) -> None:
 
 
 def test_determinism(case: DatasetCase) -> None:
-    """The same source gives the same interactions."""
+    """Loaded twice, a source gives equal interactions."""
     first, again = (case.load().digest() for _ in range(2))
     assert first == again, "loaded twice, and not alike"
 
 
 def test_recognition(case: DatasetCase) -> None:
-    """It knows its own files, takes no others for them, and refuses what is not there."""
+    """Own files are recognised, no others, and a missing file is refused."""
     for other in NAMED.values():
         if other.write is None:
             continue

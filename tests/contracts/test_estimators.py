@@ -98,7 +98,7 @@ def test_edges(estimator: Estimator) -> None:
     lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)),
 )
 def test_largest(estimator: Estimator) -> None:
-    """What draws can show is what they do show of worlds without noise; ``needed`` inverts it."""
+    """``largest`` is the bound of draws of worlds without noise, and ``needed`` inverts it."""
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
         largest = estimator.largest(samples, **asked)
@@ -113,7 +113,7 @@ def test_largest(estimator: Estimator) -> None:
 
 @only("estimator", ESTIMATORS, lambda each: isinstance(each, RuleAndLimit))
 def test_foreseen(estimator: RuleAndLimit) -> None:
-    """What is foreseen of two Gaussians is about what they show."""
+    """The foreseen bound of two Gaussians is about the one they show."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)

@@ -55,7 +55,7 @@ def _dense(trained: dict[str, Component], user: int) -> Arrays:
 
 
 def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
-    """What this device returns of the first model, among these clients."""
+    """The device's return for the first model, among these clients."""
     sent = learner.train(_model(learner), clients or _clients(), LOCAL, Compute())
     return _dense(sent, user)
 
@@ -128,7 +128,7 @@ def test_linear_term(learner: Learner) -> None:
 
 
 def test_user_vectors(learner: Learner) -> None:
-    """What changes a device's scores changes its vector, and nothing else does.
+    """A device's vector changes exactly where its scores do.
 
     A vector a device, of one width, finite, and the same in other company.
     """

@@ -56,7 +56,7 @@ def told(evidence: Evidence) -> set[str]:
 
 
 def check_statement(case: ReaderCase) -> None:
-    """It says what it does, and in a sentence why it reads no messages where none is linked."""
+    """A reader has a reference, and says in a sentence why it reads nothing that is not linked."""
     assert case.reader.reference, "it has no reference"
     refusal = case.reader.refusal(case.view.without_uploads())
     assert refusal.endswith("."), f"of no linked messages it says {refusal!r}, and no sentence"
@@ -176,7 +176,7 @@ def test_all_members_of_the_family_are_asked() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("vantage", Vantage)
 def test_no_two_readers_tell_the_same_but_of_interactions(target: str, vantage: Vantage) -> None:
-    """Of these a list and a table may tell both, and the stronger ratio counts."""
+    """A list and a table may both reveal interactions, and the stronger ratio counts."""
     view = training(target).transcript.view(vantage, np.random.default_rng(0))
     users = np.array([3, 17, 40])
     found = [told(reader.read(view, users)) for reader in reading.reading(view)]

@@ -87,7 +87,7 @@ def _close(found: float, expected: float, what: str) -> None:
 
 
 def test_settings(protection: Protection) -> None:
-    """It is hashable, and its settings are numbers."""
+    """Protections are hashable, and their settings are numbers."""
     assert hash(protection) == hash(replace(protection)), "its copy has another hash"  # type: ignore[type-var]
     assert all(isinstance(value, float) for value in protection.settings.values())
 
@@ -104,7 +104,7 @@ def test_input_stays(protection: Protection) -> None:
 
 
 def test_training(protection: Protection) -> None:
-    """It changes nothing of the local training but the objective's linear term and the noise."""
+    """Nothing changes of the local training but the objective's linear term and the noise."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.training(plain, shapes)

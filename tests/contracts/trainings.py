@@ -95,7 +95,7 @@ def rewritten(view: View, change: Callable[[Component], Component]) -> View:
 
 
 def as_arrays(view: View) -> View:
-    """The same view with every component stored as the plain array that it shows."""
+    """A view with every component stored as the plain array that it shows."""
     return rewritten(view, plain)
 
 
