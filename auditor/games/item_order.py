@@ -30,14 +30,13 @@ from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.auditor.games.informative import informative
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
+from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
 from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.truth import Truth
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _SURE = 0.4 * SURE  # of what is plain: an item that moved, whatever else did
 _USERS = 400  # of whom evidence is held against the truth
 
