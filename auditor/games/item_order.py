@@ -21,6 +21,8 @@ from fedrec_auditor.attacks.parts.row_order import (
     DEVIATIONS,
     SHIFTS,
     SPECIAL,
+    Floats,
+    Ints,
     fitted,
     in_standard_units,
     support,
@@ -30,7 +32,6 @@ from fedrec_auditor.attacks.parts.uploads import subjects
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.auditor.games.informative import informative
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
-from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.recorded.manifest import MANIFEST, Manifest
 from fedrec_auditor.targets.recorded.message_file import Form
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
