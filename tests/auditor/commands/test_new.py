@@ -12,7 +12,6 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli, refusal
 
 PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 200\n'
@@ -20,14 +19,12 @@ FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_users: None) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two workers begin for longer than they work
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
-    few = Synthetic(n_users=40, n_items=20, profile=6).load()
-    monkeypatch.setattr(Synthetic, "load", lambda *_: few)
     yield tmp_path
     for name in ("my_own", "test_my_own"):
         sys.modules.pop(name, None)

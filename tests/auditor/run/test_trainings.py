@@ -13,6 +13,7 @@ from fedrec_auditor.auditor.run.trainings import combine, over_trainings, shown
 from fedrec_auditor.reports.record import Record
 
 RUNS = 2000
+pytestmark = pytest.mark.usefixtures("few_users")
 
 
 def covered(trainings: int, between: float, of_users: float, rng: np.random.Generator) -> float:

@@ -16,7 +16,6 @@ from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.auditor.sweep.until import Condition
 from fedrec_auditor.reports.sweep_record import FILES, Sweep
 from fedrec_auditor.reports.sweep_rows import AnswerRow
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.command import cli
 
 GIVEN = {
@@ -28,12 +27,7 @@ GIVEN = {
 SETTINGS = ["epsilon=1,4"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def few_users():
-    few = Synthetic(n_users=60, n_items=40, profile=8).load()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Synthetic, "load", lambda *_: few)
-        yield
+pytestmark = pytest.mark.usefixtures("few_users")
 
 
 def run(out, settings=SETTINGS, seeds=2, targets=("dplcf-sp",), jobs=1):
@@ -41,14 +35,19 @@ def run(out, settings=SETTINGS, seeds=2, targets=("dplcf-sp",), jobs=1):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, few_users):
     out = tmp_path_factory.mktemp("sweep")
     return run(out), out
 
 
-def test_a_cell_is_an_audit_of_the_same_plan(whole):
+@pytest.fixture(scope="module")
+def record(few_users):
+    """The audit of one cell."""
+    return audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=1, jobs=1, **GIVEN)
+
+
+def test_a_cell_is_an_audit_of_the_same_plan(whole, record):
     swept, _ = whole
-    record = audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=1, jobs=1, **GIVEN)
     cell = [row for row in swept.rows if (row.variant, row.seed) == (1, 1)]
     figures = {(row.kind, row.metric, row.view): row.value for row in cell}
     for row in record.utility:
@@ -153,13 +152,12 @@ def test_nothing_is_claimed_in_a_scope_that_a_claim_does_not_cover(whole):
     assert ("proved", "user") in units
 
 
-def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole):
+def test_a_scope_that_is_judged_twice_is_one_figure_of_each_training(whole, record):
     swept, _ = whole
     for row in swept.overall:
         assert row.trainings == 2
-    record = audit("dplcf-sp", settings={"dplcf-sp": {"epsilon": 4}}, seed=0, jobs=1, **GIVEN)
     shown = max(f.shown.epsilon for f in record.findings if f.scope.unit == "interaction")
-    rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 0, "shown")]
+    rows = [r for r in swept.rows if (r.variant, r.seed, r.kind) == (1, 1, "shown")]
     assert max(r.value for r in rows if r.view.startswith("interaction")) == shown
 
 
