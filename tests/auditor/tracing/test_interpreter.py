@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
-import array
-import contextvars
-import ctypes
-import decimal
 import functools
 import gc
 import io
 import itertools
 import linecache
-import logging
 import os
-import queue
 import random
 import sys
 import threading
 import time
-import types
 import weakref
 from abc import ABC
-from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
-import torch
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
 from tests.auditor.tracing.laws import traced
 from tests.auditor.tracing.test_gate import Hostile
+from tests.auditor.tracing.test_state import Slots
 
 Rng = np.random.Generator
-COUNT = 0
 
 
 def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = False) -> None:
@@ -51,209 +40,6 @@ def coin(x: int, rng: Rng) -> int:
 def at_times(seldom: Callable[[], Any]) -> Callable[[int, Rng], int]:
     """Leaks where ``seldom`` says so."""
     return lambda x, rng: x if seldom() else coin(x, rng)
-
-
-def counted(count: Callable[[], int]) -> Callable[[int, Rng], int]:
-    return lambda x, rng: x if count() % 1000 == 999 else coin(x, rng)
-
-
-class Counting:
-    calls = 0
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self) -> int:
-        self.calls += 1
-        return self.calls
-
-    def of_class(self) -> int:
-        Counting.calls += 1
-        return Counting.calls
-
-
-class Slots:
-    __slots__ = ("calls",)
-
-
-def _in_array(kept: Any, place: Any = 0) -> Callable[[], int]:
-    def count() -> int:
-        kept[place] = kept[place] + 1
-        return int(kept[place])
-
-    return count
-
-
-def _in_attribute(kept: Any, name: str = "calls") -> Callable[[], int]:
-    setattr(kept, name, 0)
-
-    def count() -> int:
-        setattr(kept, name, getattr(kept, name) + 1)
-        return int(getattr(kept, name))
-
-    return count
-
-
-def _in_queue() -> Callable[[], int]:
-    kept: queue.Queue[int] = queue.Queue()
-    kept.put(0)
-
-    def count() -> int:
-        n = kept.get() + 1
-        kept.put(n)
-        return n
-
-    return count
-
-
-def _in_variable() -> Callable[[], int]:
-    kept = contextvars.ContextVar("kept", default=0)
-
-    def count() -> int:
-        kept.set(kept.get() + 1)
-        return kept.get()
-
-    return count
-
-
-def _in_text() -> Callable[[], int]:
-    kept = io.StringIO()
-
-    def count() -> int:
-        kept.write("x")
-        return len(kept.getvalue())
-
-    return count
-
-
-def _in_globals() -> int:
-    globals()["COUNT"] += 1
-    return COUNT
-
-
-def _global() -> int:
-    global COUNT
-    COUNT += 1
-    return COUNT
-
-
-def _in_numpy() -> int:
-    np.calls = getattr(np, "calls", 0) + 1  # type: ignore[attr-defined]
-    return int(np.calls)  # type: ignore[attr-defined]
-
-
-def _in_tensor() -> Callable[[], int]:
-    kept = torch.nn.Parameter(torch.zeros(1))
-
-    def count() -> int:
-        kept.data += 1
-        return int(kept.data[0])
-
-    return count
-
-
-def _in_view_of_tensor() -> Callable[[], int]:
-    view = torch.zeros(1).numpy()
-
-    def count() -> int:
-        view[0] += 1
-        return int(view[0])
-
-    return count
-
-
-def _in_decimal() -> int:
-    decimal.getcontext().prec += 1
-    return decimal.getcontext().prec
-
-
-def _in_limit() -> int:
-    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
-    return sys.getrecursionlimit()
-
-
-@functools.lru_cache
-def _kept_list() -> list[int]:
-    return [0]
-
-
-def _in_cached_list() -> int:
-    _kept_list()[0] += 1
-    return _kept_list()[0]
-
-
-def _by_default(kept: list[int] = [0]) -> int:  # noqa: B006
-    kept[0] += 1
-    return kept[0]
-
-
-def _nonlocal() -> Callable[[], int]:
-    calls = 0
-
-    def count() -> int:
-        nonlocal calls
-        calls += 1
-        return calls
-
-    return count
-
-
-def _in_weak_dict() -> Callable[[], int]:
-    key = Counting()
-    kept = weakref.WeakKeyDictionary({key: 0})
-
-    def count() -> int:
-        kept[key] += 1
-        return kept[key]
-
-    return count
-
-
-STRUCTURED = np.zeros(1, dtype=[("n", int)])
-STATE: dict[str, Callable[[], int]] = {
-    "array": _in_array(array.array("l", [0])),
-    "namespace of argparse": _in_attribute(argparse.Namespace()),
-    "namespace": _in_attribute(types.SimpleNamespace()),
-    "queue": _in_queue(),
-    "context variable": _in_variable(),
-    "text": _in_text(),
-    "globals": _in_globals,
-    "global": _global,
-    "module": _in_numpy,
-    "parameter": _in_tensor(),
-    "view of a tensor": _in_view_of_tensor(),
-    "sparse matrix": _in_array(scipy.sparse.csr_matrix([[1.0]]).data),
-    "ctypes": _in_attribute(ctypes.c_long(0), "value"),
-    "weak dict": _in_weak_dict(),
-    "logger": _in_attribute(logging.getLogger("kept")),
-    "decimal": _in_decimal,
-    "recursion limit": _in_limit,
-    "cached list": _in_cached_list,
-    "default": _by_default,
-    "nonlocal": _nonlocal(),
-    "list": _in_array([0]),
-    "dict": _in_array({0: 0}),
-    "deque": _in_array(deque([0])),
-    "counter": _in_array(Counter()),
-    "numpy array": _in_array(np.zeros(1)),
-    "structured array": _in_array(STRUCTURED["n"]),
-    "bytes": _in_array(bytearray(1)),
-    "memory view": _in_array(memoryview(bytearray(1))),
-    "object": Counting(),
-    "class": Counting().of_class,
-    "slots": _in_attribute(Slots()),
-    "function": _in_attribute(_nonlocal),
-    "threads": _in_attribute(threading.local()),
-    "iterator": functools.partial(next, itertools.count()),
-    "own iterator": iter(range(10**6)).__next__,
-    "generator": lambda gen=(k for k in range(10**6)): next(gen),  # type: ignore[misc]
-}
-
-
-@pytest.mark.parametrize("count", STATE.values(), ids=STATE)
-def test_code_that_keeps_something_is_refused(count: Callable[[], int]) -> None:
-    with pytest.raises(NotTraced):
-        check(counted(count))
 
 
 CLOCK: dict[str, Callable[[], Any]] = {
@@ -274,9 +60,6 @@ CLOCK: dict[str, Callable[[], Any]] = {
     "modules": lambda: len(sys.modules),
     "error modes": lambda: np.geterr()["over"],
     "identity": lambda: int("1000") is int("1000"),
-    "own generator": np.random.default_rng(3).random,
-    "generator of Python": random.Random(3).random,
-    "system generator": random.SystemRandom().random,
     "threads that run": threading.active_count,
     "a file": lambda: len(Path(__file__).read_bytes()),
     "sorted by a clock": lambda: sorted([1, 2], key=lambda v: time.time_ns())[0],

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
+import array
+import contextvars
+import ctypes
+import decimal
 import functools
+import io
 import itertools
+import logging
+import queue
 import random
 import sys
+import threading
 import types
-from collections import deque
+import weakref
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
@@ -74,11 +85,6 @@ def of_module() -> int:
     return int(OWN.calls)  # type: ignore[attr-defined]
 
 
-def of_attribute() -> int:
-    of_attribute.calls = getattr(of_attribute, "calls", 0) + 1  # type: ignore[attr-defined]
-    return int(of_attribute.calls)  # type: ignore[attr-defined]
-
-
 def of_nonlocal() -> Callable[[], int]:
     calls = 0
 
@@ -98,10 +104,105 @@ def added_to(kept: Any, place: Any = 0) -> Callable[[], int]:
     return count
 
 
-def of_slots(kept: Slots) -> Callable[[], int]:
+def in_attribute(kept: Any, name: str = "calls") -> Callable[[], int]:
+    setattr(kept, name, 0)
+
     def count() -> int:
-        kept.calls += 1
-        return kept.calls
+        setattr(kept, name, getattr(kept, name) + 1)
+        return int(getattr(kept, name))
+
+    return count
+
+
+def in_queue() -> Callable[[], int]:
+    kept: queue.Queue[int] = queue.Queue()
+    kept.put(0)
+
+    def count() -> int:
+        n = kept.get() + 1
+        kept.put(n)
+        return n
+
+    return count
+
+
+def in_variable() -> Callable[[], int]:
+    kept = contextvars.ContextVar("kept", default=0)
+
+    def count() -> int:
+        kept.set(kept.get() + 1)
+        return kept.get()
+
+    return count
+
+
+def in_text() -> Callable[[], int]:
+    kept = io.StringIO()
+
+    def count() -> int:
+        kept.write("x")
+        return len(kept.getvalue())
+
+    return count
+
+
+def of_globals() -> int:
+    globals()["CALLS"] += 1
+    return CALLS
+
+
+def in_tensor() -> Callable[[], int]:
+    kept = torch.nn.Parameter(torch.zeros(1))
+
+    def count() -> int:
+        kept.data += 1
+        return int(kept.data[0])
+
+    return count
+
+
+def in_view_of_tensor() -> Callable[[], int]:
+    view = torch.zeros(1).numpy()
+
+    def count() -> int:
+        view[0] += 1
+        return int(view[0])
+
+    return count
+
+
+def of_decimal() -> int:
+    decimal.getcontext().prec += 1
+    return decimal.getcontext().prec
+
+
+def of_limit() -> int:
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    return sys.getrecursionlimit()
+
+
+@functools.lru_cache
+def kept_list() -> list[int]:
+    return [0]
+
+
+def of_cached_list() -> int:
+    kept_list()[0] += 1
+    return kept_list()[0]
+
+
+def of_default(kept: list[int] = [0]) -> int:  # noqa: B006
+    kept[0] += 1
+    return kept[0]
+
+
+def in_weak_dict() -> Callable[[], int]:
+    key = Client()
+    kept = weakref.WeakKeyDictionary({key: 0})
+
+    def count() -> int:
+        kept[key] += 1
+        return kept[key]
 
     return count
 
@@ -147,23 +248,49 @@ def of_base() -> int:
 
 
 NESTED: Any = [[[[[[0]]]]]]
-KEEPING = {
-    "a global": every_thousandth(of_global),
-    "another module": every_thousandth(of_module),
-    "a module imported in the call": every_thousandth(of_imported),
-    "a base class": every_thousandth(of_base),
-    "an attribute of a function": every_thousandth(of_attribute),
-    "a nonlocal": every_thousandth(of_nonlocal()),
-    "a list": every_thousandth(added_to([0])),
-    "a deep list": every_thousandth(added_to(NESTED[0][0][0][0][0])),
-    "a dict": every_thousandth(added_to({0: 0})),
-    "a deque": every_thousandth(added_to(deque([0]))),
-    "bytes": every_thousandth(added_to(bytearray(1))),
-    "an array": every_thousandth(added_to(np.zeros(1))),
-    "an array of objects": every_thousandth(added_to(np.array([0], dtype=object))),
-    "a tensor": every_thousandth(added_to(torch.zeros(1))),
-    "slots": every_thousandth(of_slots(Slots())),
-    "an iterator": every_thousandth(functools.partial(next, itertools.count())),
+STRUCTURED = np.zeros(1, dtype=[("n", int)])
+COUNTING: dict[str, Callable[[], Any]] = {
+    "a global": of_global,
+    "globals": of_globals,
+    "another module": of_module,
+    "a module imported in the call": of_imported,
+    "a base class": of_base,
+    "an attribute of a function": in_attribute(of_nonlocal),
+    "a nonlocal": of_nonlocal(),
+    "a default": of_default,
+    "a list": added_to([0]),
+    "a deep list": added_to(NESTED[0][0][0][0][0]),
+    "a list in a cache": of_cached_list,
+    "a dict": added_to({0: 0}),
+    "a weak dict": in_weak_dict(),
+    "a deque": added_to(deque([0])),
+    "a counter": added_to(Counter()),
+    "bytes": added_to(bytearray(1)),
+    "a view of memory": added_to(memoryview(bytearray(1))),
+    "an array": added_to(np.zeros(1)),
+    "an array of objects": added_to(np.array([0], dtype=object)),
+    "a structured array": added_to(STRUCTURED["n"]),
+    "an array of Python": added_to(array.array("l", [0])),
+    "a sparse matrix": added_to(scipy.sparse.csr_matrix([[1.0]]).data),
+    "a tensor": added_to(torch.zeros(1)),
+    "a parameter": in_tensor(),
+    "a view of a tensor": in_view_of_tensor(),
+    "slots": in_attribute(Slots()),
+    "a namespace": in_attribute(types.SimpleNamespace()),
+    "a namespace of argparse": in_attribute(argparse.Namespace()),
+    "a number of C": in_attribute(ctypes.c_long(0), "value"),
+    "a logger": in_attribute(logging.getLogger("kept")),
+    "what is of one thread": in_attribute(threading.local()),
+    "a context variable": in_variable(),
+    "a queue": in_queue(),
+    "a text": in_text(),
+    "a context of decimals": of_decimal,
+    "the limit of recursion": of_limit,
+    "an iterator": functools.partial(next, itertools.count()),
+    "an iterator's method": iter(range(10**6)).__next__,
+    "a generator of numbers": lambda gen=(k for k in range(10**6)): next(gen),  # type: ignore[misc]
+}
+KEEPING = {name: every_thousandth(count) for name, count in COUNTING.items()} | {
     "a class": Client().of_class,
     "a memo in an object": Client(),
     "a memo in a global": memo,
