@@ -25,9 +25,6 @@ from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.run import OneOutput
 from tests.auditor.tracing.laws import traced
-from tests.auditor.tracing.test_prove import _SAMPLED, _SAMPLED_CASES
-from tests.auditor.tracing.test_trace import CASES as CLOSED_FORMS
-from tests.contracts.test_mechanisms import CASES
 
 Rng = np.random.Generator
 KEEP = 0.75
@@ -40,32 +37,6 @@ def check(function: Callable[..., Any], inputs: Any = (0, 1), *, sized: bool = F
 
 def coin(x: int, rng: Rng) -> int:
     return x if rng.random() < KEEP else 1 - x
-
-
-@pytest.mark.parametrize(("function", "expected", "inputs", "delta", "sized"), CLOSED_FORMS)
-def test_closed_forms_are_followed(
-    function: Callable[..., Any], expected: float, inputs: Any, delta: float, sized: bool
-) -> None:
-    check(function, inputs, sized=sized)
-
-
-@pytest.mark.parametrize("name", sorted(set(CASES) - _SAMPLED))
-def test_our_own_mechanisms_are_followed(name: str) -> None:
-    for place, case in enumerate(CASES[name][:2]):
-        if (name, place) in _SAMPLED_CASES:
-            continue
-        mechanism = case.mechanism
-        shape, worst = mechanism.domain.shape, mechanism.worst_case()
-        if worst is None:
-            ends = max(mechanism.domain.low, -1.0), min(mechanism.domain.high, 1.0)
-            inputs: list[Any] = [np.full(shape, end) if shape else end for end in ends]
-        else:
-            inputs = [np.broadcast_to(value, shape).copy() for value in worst.inputs[:2]]
-
-        def one(value: Any, rng: Rng, mechanism: Any = mechanism) -> Any:
-            return mechanism.randomize(value, rng, (1,))[0]
-
-        check(one, inputs)
 
 
 @dataclasses.dataclass
