@@ -15,12 +15,6 @@ from tests.specimens.clients import PLANTED
 PAGE = (ROOT / "docs" / "your-own-system.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(autouse=True)
-def one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers take longer to start than these audits."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-
-
 def test_the_ten_lines_are_ten() -> None:
     block, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert len([line for line in block.splitlines() if line]) <= 10
@@ -32,6 +26,7 @@ def test_the_example_in_torch_finds_its_bug(
 ) -> None:
     few = Synthetic(n_users=40, n_items=20, profile=6).load()
     monkeypatch.setattr(Synthetic, "load", lambda *_: few)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # workers take longer to start than it takes
     runpy.run_path(str(ROOT / "examples" / "own_torch.py"), run_name="__main__")
     assert "VIOLATED" in capsys.readouterr().out
 

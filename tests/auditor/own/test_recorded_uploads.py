@@ -25,6 +25,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
+from tests.auditor.own.test_your_system import recommends
 from tests.points import later
 from tests.targets.recorded.test_hostile import declared
 
@@ -354,16 +355,10 @@ def test_parties_are_numbered(tmp_path: Path) -> None:
                 attack(tmp_path / str(sender))
 
 
-def recommended(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """All items in any order, with a score each: one's own have the higher ones."""
-    ids = rng.permutation(history.n_items)
-    return {"ids": ids, "scores": np.isin(ids, history.items) + 0.5 * rng.random(len(ids))}
-
-
 def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
     tmp_path: Path, data: Interactions
 ) -> None:
-    system = wrap_system(recommended)
+    system = wrap_system(recommends)
     folder = record_uploads(system, data=data, out=tmp_path / "run", with_truth=True)
     asked: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
     bare = attack_recording(folder, **asked)
@@ -416,7 +411,7 @@ def test_a_recording_beside_another_code_is_another_audit(
     bare = RecordedSystem(
         recording=Recording.open(folder), positions=np.arange(len(users)), users=users
     )
-    codes = (None, wrap_system(recommended), wrap_system(lambda history, model, rng: 0.0))
+    codes = (None, wrap_system(recommends), wrap_system(lambda history, model, rng: 0.0))
     made = [identity(replace(bare, code=code)) for code in codes]
     assert len(set(made)) == 3
     assert identity(replace(bare, code=codes[1])) == made[1]
