@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports import say
 from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables
 from fedrec_auditor.reports.catalogue_words import (
     assumed_words,
@@ -22,6 +21,7 @@ from fedrec_auditor.reports.catalogue_words import (
     stated_words,
 )
 from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text
+from fedrec_auditor.reports.say import say_measured, say_proved
 from fedrec_auditor.reports.words import (
     CLAIMED,
     WORDS,
@@ -168,8 +168,8 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield CLAIMED[row.whose].capitalize(), claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
-        yield "Proved", say.proved(row.finding)
-        yield "Shown", say.measured(row.finding)
+        yield "Proved", say_proved(row.finding)
+        yield "Shown", say_measured(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
         claim, found = short(row.repaired.claim.epsilon), found_words(row.repaired)
         settings = settings_words(row.repaired_settings)

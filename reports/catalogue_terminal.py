@@ -7,11 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import Word
-from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from fedrec_auditor.reports.catalogue_document import counts, entry_part
 from fedrec_auditor.reports.catalogue_words import claimed_words, holds_words, judgement_words
 from fedrec_auditor.reports.document import Facts, Passage
+from fedrec_auditor.reports.document_terminal import write_blocks
 from fedrec_auditor.reports.paragraph import print_hanging, print_line
 from fedrec_auditor.reports.words import CLAIMED
 
@@ -39,7 +39,7 @@ def render_catalogue(
     else:
         for title, group in groupby(shown, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
-            document_terminal.write(Passage(title, tuple(map(_brief, group))), console, 2)
+            write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
     told = [counts(shown)] if shown else []
     if only:

@@ -12,8 +12,8 @@ from fedrec_auditor.reports.words import number, percent
 
 RATES = (0.1, 0.01, 0.001)
 """Shares of false alarms at which a curve is read."""
-_WIDTH = 420.0  # units, as of the ladder
-_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0
+_WIDTH = 420.0
+_CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0
 _POINTS = 100  # of a curve as drawn
 
 
@@ -40,7 +40,7 @@ def roc_curve(
 
     def place(fpr: float, tpr: float) -> tuple[float, float]:
         x, y = (1.0 - math.log(min(max(v, least), 1.0)) / math.log(least) for v in (fpr, tpr))
-        return _LEFT + x * _SIDE, _TOP + (1.0 - y) * _HIGH
+        return _CURVE_LEFT + x * _SIDE, _TOP + (1.0 - y) * _HIGH
 
     step = max(1, len(roc.fpr) // _POINTS)
     kept = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
@@ -50,7 +50,7 @@ def roc_curve(
         drawing.area([*low, *reversed(high)], "pale"),
         drawing.curve([place(least, least), place(1.0, 1.0)], "muted", 1.2, "4 3"),
         drawing.curve(line, "leak", 2.2),
-        *_decades(least, place),
+        *_curve_axes(least, place),
     ]
     drawn += [
         drawing.dot(*place(rate, share), "leak")
@@ -58,7 +58,7 @@ def roc_curve(
         if share is not None and share >= least
     ]
     drawn += [_cross(*place(rate, share)) for rate, share in guessed.items() if share >= least]
-    right = _LEFT + _SIDE + 16
+    right = _CURVE_LEFT + _SIDE + 16
     lines = [
         "Found, by share of",
         "false alarms:",
@@ -79,7 +79,9 @@ def roc_curve(
     drawn += [
         drawing.text(0, 12, "Share found"),
         drawing.text(
-            _LEFT, bottom + 34, f"Share of false alarms; stops at {finest}, the finest resolved"
+            _CURVE_LEFT,
+            bottom + 34,
+            f"Share of false alarms; stops at {finest}, the finest resolved",
         ),
     ]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
@@ -121,20 +123,20 @@ def trade_off(lines: Sequence[TradeOff]) -> str:
     """The least errors of telling two inputs apart under each (epsilon, delta), as lines."""
 
     def place(point: tuple[float, float]) -> tuple[float, float]:
-        return _LEFT + point[0] * _SIDE, _TOP + (1.0 - point[1]) * _HIGH
+        return _CURVE_LEFT + point[0] * _SIDE, _TOP + (1.0 - point[1]) * _HIGH
 
-    bottom, right = _TOP + _HIGH, _LEFT + _SIDE
+    bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE
     drawn = [
-        drawing.line(_LEFT, bottom, right, bottom, "muted", 1),
-        drawing.line(_LEFT, _TOP, _LEFT, bottom, "muted", 1),
+        drawing.line(_CURVE_LEFT, bottom, right, bottom, "muted", 1),
+        drawing.line(_CURVE_LEFT, _TOP, _CURVE_LEFT, bottom, "muted", 1),
         drawing.curve([place((0.0, 1.0)), place((1.0, 0.0))], "muted", 1.2, "4 3"),
     ]
     for share in (0.0, 0.5, 1.0):
         x, y = place((share, share))
         drawn.append(drawing.text(x, bottom + 16, percent(share), anchor="middle"))
-        drawn.append(drawing.text(_LEFT - 6, y + 4, percent(share), anchor="end"))
+        drawn.append(drawing.text(_CURVE_LEFT - 6, y + 4, percent(share), anchor="end"))
     drawn.append(drawing.text(0, 12, "Missed (type II error)"))
-    drawn.append(drawing.text(_LEFT, bottom + 34, "False alarms (type I error)"))
+    drawn.append(drawing.text(_CURVE_LEFT, bottom + 34, "False alarms (type I error)"))
     drawn += [
         drawing.curve([place(c) for c in each.corners], each.colour, each.width, each.dashes)
         for each in sorted(lines, key=lambda each: -each.width)
@@ -153,7 +155,7 @@ def trade_off(lines: Sequence[TradeOff]) -> str:
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 
 
-def read(roc: RocRow, rate: float) -> float | None:
+def read_curve(roc: RocRow, rate: float) -> float | None:
     """The share found at a share of false alarms; None below the resolution.
 
     Between two points of the curve that of the lower one.
@@ -162,7 +164,7 @@ def read(roc: RocRow, rate: float) -> float | None:
     return below[-1] if below else None
 
 
-def _decades(least: float, place: Callable[[float, float], tuple[float, float]]) -> list[str]:
+def _curve_axes(least: float, place: Callable[[float, float], tuple[float, float]]) -> list[str]:
     """Both axes, with a tick at every power of ten."""
     (left, bottom), (right, top) = place(least, least), place(1.0, 1.0)
     drawn = [

@@ -18,7 +18,7 @@ _LABEL = 16
 """Columns of a fact's name, of which longer ones take more."""
 
 
-def write(part: Passage, console: Console, indent: int = 0) -> None:
+def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
     """Print the blocks of a part below each other; what is detail is named only."""
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
@@ -46,7 +46,7 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
         return
     style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
-    write(part, console, indent + STEP)
+    write_blocks(part, console, indent + STEP)
 
 
 def write_parts(parts: Iterable[Passage], console: Console) -> None:

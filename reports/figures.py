@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports import curves, plots
 from fedrec_auditor.reports.anchor import distinct
-from fedrec_auditor.reports.curves import TradeOff
+from fedrec_auditor.reports.curves import (
+    RATES,
+    TradeOff,
+    read_curve,
+    resolution,
+    roc_curve,
+    trade_off,
+)
 from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
+from fedrec_auditor.reports.plots import ladder, spread
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.words import (
@@ -94,7 +101,7 @@ def _ladder(glance: Glance) -> Drawing:
         kind="ladder",
         title=f"Epsilon of each claim of {section.target}: claimed, proved, shown",
         caption="Epsilon on a logarithmic axis. Shaded: one bit can be guessed 99.9% of the time.",
-        svg=plots.ladder(section.findings),
+        svg=ladder(section.findings),
     )
 
 
@@ -113,12 +120,12 @@ def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) ->
         "shown there is an attack that reaches its line somewhere."
         + (" What does hold: the claimed epsilon at its true delta." if exact else "")
         + (" What is infinite has no line." if endless else ""),
-        svg=curves.trade_off(lines),
+        svg=trade_off(lines),
     )
 
 
 def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
-    finest = round(1.0 / (curves.resolution(roc) or 1.0))
+    finest = round(1.0 / (resolution(roc) or 1.0))
     return Drawing(
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
@@ -127,7 +134,7 @@ def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
         caption=f"ROC of {row.attack}, {VIEWS[row.vantage]}, both axes logarithmic, with the "
         f"pointwise band at {percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} are "
         "not resolved.",
-        svg=curves.roc_curve(roc, *_read(glance.section, row)),
+        svg=roc_curve(roc, *_read(glance.section, row)),
     )
 
 
@@ -147,14 +154,14 @@ def _hit(glance: Glance, row: AttackRow, users: UsersRow) -> Drawing:
         caption=f"{users.success}. All users: dot the median, bar from the least exposed twentieth "
         "to the most exposed, tick the most exposed hundredth. Groups: mean and its interval at "
         f"{percent(row.confidence)}.",
-        svg=plots.spread(users),
+        svg=spread(users),
     )
 
 
 def drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
     """The rows whose ROC curves are shown: of attacks that beat guessing, the most telling few."""
     told = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
-    rows = [row for row in glance.section.attacks if row.roc and curves.resolution(row.roc)]
+    rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
     return tuple(r for which in told for r in rows if (r.attack, r.vantage) == which)[:MOST]
 
 
@@ -199,9 +206,9 @@ def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], 
     """
     found: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
-    for rate in curves.RATES:
+    for rate in RATES:
         metric = f"TPR at FPR {rate:g}"
-        found[rate] = curves.read(row.roc, rate) if row.roc else None
+        found[rate] = read_curve(row.roc, rate) if row.roc else None
         if found[rate] is not None and metric in row.further:
             found[rate] = row.further[metric].value
         for one in section.attacks:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words
 from fedrec_auditor.reports.document import Facts, Paragraph, Passage, Text
 from fedrec_auditor.reports.leaks import comparable, left_open
+from fedrec_auditor.reports.say import say_claimed, say_measured, say_proved
 from fedrec_auditor.reports.usefulness import cut_short
 from fedrec_auditor.reports.words import ADJACENCIES, HORIZONS, UNITS, VANTAGES, capitalized
 
@@ -67,12 +67,12 @@ def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claimed", say.claimed(claim)
+    yield "Claimed", say_claimed(claim)
     yield "Unit of privacy", f"{capitalized(UNITS[scope.unit])}."
     yield "Neighbours", f"{capitalized(ADJACENCIES[scope.adjacency])}."
     yield "Who may look", f"What is {VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}."
-    yield "Accounting", say.proved(finding)
-    yield "Lower bound", say.measured(finding)
+    yield "Accounting", say_proved(finding)
+    yield "Lower bound", say_measured(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
 

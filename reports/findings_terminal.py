@@ -6,8 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.document import Passage
+from fedrec_auditor.reports.document_terminal import write_part
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.system_document import claim_parts
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Print what is found of targets, claim by claim, the worst first."""
-    _print(sorted(findings, key=worst_first), console)
+    _print_findings(sorted(findings, key=worst_first), console)
 
 
 def findings_text(findings: Sequence[Finding], width: int) -> str:
@@ -26,12 +26,14 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
     from rich.console import Console
 
     file = io.StringIO()
-    _print(findings, Console(file=file, width=width, force_terminal=True, color_system=None))
+    _print_findings(
+        findings, Console(file=file, width=width, force_terminal=True, color_system=None)
+    )
     return file.getvalue().rstrip("\n")
 
 
-def _print(findings: Sequence[Finding], console: Console) -> None:
+def _print_findings(findings: Sequence[Finding], console: Console) -> None:
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
         whole = Passage(target, tuple(claim_parts(judged, plain=True)))
-        document_terminal.write_part(whole, console)
+        write_part(whole, console)

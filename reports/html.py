@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.reports import plots, templating, words
+from fedrec_auditor.reports import words
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.plan_text import plan_text
+from fedrec_auditor.reports.plots import guess_labels
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import system_document
+from fedrec_auditor.reports.templating import fill_template
 
 
 def render(record: Contents) -> str:
     """The whole report. The same record gives the same bytes."""
     seen, places = glances(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
-    page = templating.render(
+    page = fill_template(
         "report.html.j2",
         record=record,
         plan=plan_text(plan),
@@ -41,6 +43,6 @@ def render(record: Contents) -> str:
             ("Vantage", words.VANTAGES),
             ("Horizon", words.HORIZONS),
         ),
-        guesses=plots.guess_labels(),
+        guesses=guess_labels(),
     )
     return words.legal(page)

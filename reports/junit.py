@@ -18,10 +18,10 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
 )
-from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
+from fedrec_auditor.reports.say import say_measured, say_proved
 from fedrec_auditor.reports.words import claimed_guess_words, flag_words, legal, number
 
 
@@ -106,8 +106,8 @@ def _lines(finding: Finding) -> list[str]:
         f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}",
         f"claim: {finding.claim.statement} ({finding.claim.source})",
         claimed_guess_words(finding.claim),
-        f"proved: {say.proved(finding)}",
-        f"shown: {say.measured(finding)}",
+        f"proved: {say_proved(finding)}",
+        f"shown: {say_measured(finding)}",
     ]
 
 

@@ -20,7 +20,7 @@ from fedrec_auditor.reports.words import (
     shown_of,
 )
 
-_WIDTH = 420.0  # units: about the pixels of a phone, so that text keeps its size there
+_WIDTH = 420.0
 _LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
 _EDGE = 340.0  # where infinity sits, beyond a break
 _ROW, _STEP, _FOOT = 70.0, 16.0, 26.0
@@ -37,7 +37,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     what a claim or a proof allows, or over what is shown to be so. Zero sits at the left edge; what
     is infinite crosses a break in the axis and ends in an arrow.
     """
-    low, high = _decades(findings)
+    low, high = _ladder_decades(findings)
 
     def place(epsilon: float) -> float:
         if math.isinf(epsilon):
@@ -157,7 +157,7 @@ def _epsilon(bound: Bound | None) -> float | None:
     return None if bound is None else bound.epsilon
 
 
-def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
+def _ladder_decades(findings: Sequence[Finding]) -> tuple[int, int]:
     epsilons = [
         bound.epsilon
         for finding in findings

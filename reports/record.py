@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import store, templating
+from fedrec_auditor.reports import store
 from fedrec_auditor.reports.flat import flat
 from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances, hidden_words, shares, summary
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.templating import fill_template
 from fedrec_auditor.reports.words import legal, printable
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Record(Contents):
 
     def _repr_html_(self) -> str:
         """The first screen of the report, which styles nothing else and has no script."""
-        page = templating.render(
+        page = fill_template(
             "notebook.html.j2",
             record=self,
             shares=shares(self),

@@ -26,7 +26,7 @@ from fedrec_auditor.reports.words import (
 )
 
 
-def claimed(claim: Claim) -> Said:
+def say_claimed(claim: Claim) -> Said:
     """Claimed epsilon, its scope, and whose figure it is if the paper does not print it."""
     scope = claim.scope
     about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
@@ -36,7 +36,7 @@ def claimed(claim: Claim) -> Said:
     return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def proved(finding: Finding) -> Said:
+def say_proved(finding: Finding) -> Said:
     """What is proved in the scope of a finding; "nothing" if no finite epsilon is."""
     proof = finding.accounted
     if proof is None:
@@ -47,14 +47,16 @@ def proved(finding: Finding) -> Said:
     return Said(f"≤ {value}", _support(proof, finding.scope, ""))
 
 
-def measured(finding: Finding) -> Said:
+def say_measured(finding: Finding) -> Said:
     """Lower bound in the scope of a finding."""
     bounds = (finding.claim, finding.accounted)
     beside = [bound.epsilon for bound in bounds if bound is not None]
-    return shown(finding.measured, finding.scope, beside)
+    return say_shown(finding.measured, finding.scope, beside)
 
 
-def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:
+def say_shown(
+    bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
+) -> Said:
     """Lower bound; its own scope is said where it is not the ``scope`` in question.
 
     One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.reports import frontier, picture_files, store, templating
+from fedrec_auditor.reports import frontier, store
 from fedrec_auditor.reports.figures import Drawing
+from fedrec_auditor.reports.picture_files import standalone
 from fedrec_auditor.reports.sweep_rows import (
     KINDS,
     NOT_PLAYED,
@@ -19,6 +20,7 @@ from fedrec_auditor.reports.sweep_rows import (
     OverTrainingsRow,
     SweepContents,
 )
+from fedrec_auditor.reports.templating import fill_template
 from fedrec_auditor.reports.words import escaped, legal
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Sweep(SweepContents):
             "sweep.html": self.page().encode(),
             "sweep.csv": separated.getvalue(),
             "sweep.parquet": columns.getvalue(),
-            "frontier.svg": picture_files.standalone(self.figure()).encode(),
+            "frontier.svg": standalone(self.figure()).encode(),
             RECORD: self.encoded(),
         }
         store.check_writable(place)
@@ -92,7 +94,7 @@ class Sweep(SweepContents):
             "kind": [kind for kind in KINDS if self._of(kind)],
             "metric": list(dict.fromkeys(row.metric for row in self.overall)),
         }
-        page = templating.render(
+        page = fill_template(
             "sweep.html.j2",
             sweep=self,
             figure=self.figure(),

@@ -11,7 +11,7 @@ from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.words import brief, printable
 
 
-def render(swept: SweepContents, console: Console) -> None:
+def render_sweep(swept: SweepContents, console: Console) -> None:
     """Print a table for each system, and what failed."""
     for system in frontiers(swept):
         table = Table(title=Text(printable(system.target)), title_justify="left")
@@ -22,7 +22,7 @@ def render(swept: SweepContents, console: Console) -> None:
         for point in system.points:
             epsilons = [point.said(kind) for kind in EPSILONS]
             epsilons += [point.said(kind, whole=True) for kind in wider]
-            cells = (point.name, _told(point.utility), _told(point.gain), *epsilons)
+            cells = (point.name, _sweep_figure(point.utility), _sweep_figure(point.gain), *epsilons)
             table.add_row(*(Text(printable(cell)) for cell in cells))
         console.print(table)
         said = (
@@ -40,7 +40,7 @@ def render(swept: SweepContents, console: Console) -> None:
         console.print(Text(printable(f"error: {error}")))
 
 
-def _told(row: OverTrainingsRow | None) -> str:
+def _sweep_figure(row: OverTrainingsRow | None) -> str:
     if row is None:
         return "-"
     if row.ci_low is None or row.ci_high is None:

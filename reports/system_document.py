@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
-from fedrec_auditor.reports import plots, say
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
@@ -35,7 +34,9 @@ from fedrec_auditor.reports.document import (
 from fedrec_auditor.reports.figures import hit_row, system_figures
 from fedrec_auditor.reports.filing import filing_part
 from fedrec_auditor.reports.leaks import Leak, comparable
+from fedrec_auditor.reports.plots import interval, scale
 from fedrec_auditor.reports.remarks import remarks, sentences, told_of
+from fedrec_auditor.reports.say import say_claimed, say_measured, say_proved, say_shown
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.usefulness import utility_line
 from fedrec_auditor.reports.witness_words import witness_words
@@ -98,7 +99,7 @@ def system_document(
         *claim_parts(ordered, page=page),
     ]
     if section.others:
-        others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
+        others = tuple(f"epsilon {say_shown(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
         roc = _pictures(p for p, curve in zip(pictures, apart, strict=True) if curve)
@@ -127,7 +128,7 @@ def claim_parts(
         notes = remarks([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
-        said = say.claimed(claim) if promised else ""
+        said = say_claimed(claim) if promised else ""
         facts = (
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
@@ -166,8 +167,8 @@ def _scope_words(finding: Finding) -> str:
 
 def _numbers(finding: Finding, note: str) -> Facts:
     return _facts(
-        ("Proved", say.proved(finding)),
-        ("Shown", say.measured(finding)),
+        ("Proved", say_proved(finding)),
+        ("Shown", say_measured(finding)),
         ("Why", _why(finding)),
         ("Note", note),
         ("Repair", finding.repair),
@@ -223,7 +224,7 @@ def _attacks(
 
 
 def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
-    low, high = plots.scale([leak.row for leak in leaking])
+    low, high = scale([leak.row for leak in leaking])
     heads = ["What an attacker got", "Value", "Guessed without the uploads"]
     rows: list[list[Cell]] = [
         [
@@ -254,7 +255,7 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
         )
         for cells, leak in zip(rows, leaking, strict=True):
             row = leak.row
-            cells.insert(2, Picture(plots.interval(row, low, high), _bar_words(row)))
+            cells.insert(2, Picture(interval(row, low, high), _bar_words(row)))
     return Grid(caption, tuple(heads), tuple(map(tuple, rows)))
 
 

@@ -18,7 +18,7 @@ AT_ONCE = 9
 _FOLDER = Path(__file__).parent / "templates"
 
 
-def render(name: str, **values: Any) -> str:
+def fill_template(name: str, **values: Any) -> str:
     """The template ``name`` filled with ``values``; the same values give the same bytes."""
     return _environment().get_template(name).render(**values)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
-from fedrec_auditor.reports import document_terminal
 from fedrec_auditor.reports.change import Trend
 from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.document_terminal import write_blocks
 from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
@@ -70,7 +70,7 @@ def render_system(record: Contents, glance: Glance, console: Console) -> None:
     """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
     title = f"{glance.section.target}: {glance.assessment.words}"
     print_line(console, title, style=SEVERITIES[glance.severity] or "bold")
-    document_terminal.write(system_document(record, glance), console)
+    write_blocks(system_document(record, glance), console)
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:

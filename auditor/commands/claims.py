@@ -106,8 +106,10 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports import catalogue_document, catalogue_terminal, findings_terminal
+    from fedrec_auditor.reports.catalogue_document import catalogue_document, entry_part, table_part
+    from fedrec_auditor.reports.catalogue_terminal import render_catalogue
     from fedrec_auditor.reports.document_terminal import write_parts
+    from fedrec_auditor.reports.findings_terminal import render_findings
     from fedrec_auditor.reports.markdown import write
     from fedrec_auditor.reports.store import plain
 
@@ -117,16 +119,16 @@ def command(
         printed = catalogue.tables(asked, jobs=workers)
         rows = [row for table in printed for row in table.rows]
         if not as_json:
-            write_parts(map(catalogue_document.table_part, printed), console)
+            write_parts(map(table_part, printed), console)
     elif asked is not None and not numbered:
         rows = findings = _findings(asked, settings, given or [], users, items)
         write_files(rendered(findings, sarif, junit))
         if not as_json:
-            findings_terminal.render_findings(findings, console)
+            render_findings(findings, console)
             mine = [entry for entry in catalogue.entries() if entry.system[0] == asked]
             if mine and not given and users is None and items is None:
                 print()
-                catalogue_terminal.render_catalogue(catalogue.judge(mine), console)
+                render_catalogue(catalogue.judge(mine), console)
     else:
         chosen = catalogue.entries(paper) if asked is None else catalogue.find(asked)
         judged = catalogue.judge(chosen, jobs=1 if jobs is None else workers)
@@ -135,11 +137,11 @@ def command(
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
             printed = catalogue.tables(jobs=workers)
-            print(write(catalogue_document.catalogue_document(judged, printed)), end="")
+            print(write(catalogue_document(judged, printed)), end="")
         elif asked is None and not as_json:
-            catalogue_terminal.render_catalogue(judged, console, words)
+            render_catalogue(judged, console, words)
         elif not as_json:
-            write_parts(map(catalogue_document.entry_part, judged), console)
+            write_parts(map(entry_part, judged), console)
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
 

@@ -80,11 +80,11 @@ def show(swept: Sweep, out: Path) -> None:
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE
-    from fedrec_auditor.reports import sweep_terminal
     from fedrec_auditor.reports.sweep_record import FILES
+    from fedrec_auditor.reports.sweep_terminal import render_sweep
 
     console = Console()
-    sweep_terminal.render(swept, console)
+    render_sweep(swept, console)
     first, *others = FILES
     console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:

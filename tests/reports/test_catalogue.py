@@ -15,14 +15,12 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports import (
-    catalogue_document,
-    catalogue_terminal,
-    document_terminal,
-    markdown,
-)
+from fedrec_auditor.reports import markdown
 from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
+from fedrec_auditor.reports.catalogue_document import catalogue_document, counts, entry_part
+from fedrec_auditor.reports.catalogue_terminal import render_catalogue
 from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
+from fedrec_auditor.reports.document_terminal import write_parts
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.words import between, settings_words, short
 from tests.reports.printing import printed
@@ -120,7 +118,7 @@ def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
 ) -> str:
     return printed(
-        lambda console: catalogue_terminal.render_catalogue(rows, console, only),
+        lambda console: render_catalogue(rows, console, only),
         width=width,
         terminal=terminal,
     )
@@ -164,7 +162,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        document_terminal.write_parts(map(catalogue_document.entry_part, rows), console)
+        write_parts(map(entry_part, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -186,7 +184,7 @@ def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
     assert "- a|b: Paper 1; Here 2; Agrees no; How counting" in text
     assert "- a|b: Paper 1; Here 1; Agrees yes; How counting" in text
     computed = row(basis=Basis.COMPUTED, verdict=Verdict.VIOLATED)
-    assert catalogue_document.counts([row(), row(number="4"), computed, derived_row()]) == (
+    assert counts([row(), row(number="4"), computed, derived_row()]) == (
         "2 printed statements: 2 wrong. 1 computed statement: 1 false, 1 wrong. "
         "1 derived statement: 1 no claim, 1 not stated."
     )
@@ -215,7 +213,7 @@ def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
 def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
     again = row(number="3c", repeats="3b")
     typo = row(number="4", kind=StatementKind.TYPO)
-    assert catalogue_document.counts([row(), again, typo]) == (
+    assert counts([row(), again, typo]) == (
         "2 printed statements, in 3 entries: 2 wrong (1 privacy, 1 typo)."
     )
 
@@ -232,7 +230,7 @@ def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
         upper=1.5244,
     )
     tables = [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
-    page = markdown.write(catalogue_document.catalogue_document([row()], tables))
+    page = markdown.write(catalogue_document([row()], tables))
     assert "| 3b | fmf-ldp | " in page
     assert '<a id="3b"></a>\n\n## 3b fmf-ldp: wrong\n' in page
     assert "| a\\|b | 1 | 2 | no | counting |" in page
@@ -252,7 +250,7 @@ def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
     text = shown(many, terminal=False)
     assert text.count("- a|b") == 1
     assert "7 more agree." in text
-    assert "7 more agree." in markdown.write(catalogue_document.catalogue_document([many], ()))
+    assert "7 more agree." in markdown.write(catalogue_document([many], ()))
 
 
 def test_symbols_that_an_entry_uses_are_explained() -> None:

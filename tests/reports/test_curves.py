@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.reports import curves
-from fedrec_auditor.reports.curves import TradeOff
+from fedrec_auditor.reports.curves import RATES, TradeOff, read_curve, resolution, roc_curve
 from fedrec_auditor.reports.rows import RocRow
 from tests.reports.conftest import roc, rocs
 
@@ -28,7 +27,7 @@ def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
 
 def ends(curve: RocRow) -> tuple[list[float], list[float]]:
     """x and y of a drawn curve."""
-    (flat,) = points(curves.roc_curve(curve, {}, {}), "polyline", "leak")
+    (flat,) = points(roc_curve(curve, {}, {}), "polyline", "leak")
     return flat[::2], flat[1::2]
 
 
@@ -40,8 +39,8 @@ def test_a_power_of_the_false_alarms_is_a_straight_line_in_logarithms() -> None:
 
 def test_both_axes_stop_at_the_resolution() -> None:
     curve = roc(0.75, negatives=640)
-    assert curves.resolution(curve) == pytest.approx(1 / 640)
-    drawing = curves.roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
+    assert resolution(curve) == pytest.approx(1 / 640)
+    drawing = roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
     assert "1 in 640" in drawing
     assert "0.1%: not resolvable" in drawing
     assert "10%: 50%" in drawing
@@ -54,7 +53,7 @@ def test_both_axes_stop_at_the_resolution() -> None:
 
 def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
-    assert [curves.read(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
+    assert [read_curve(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (2.3, 0.1), (9.0, 1e-5)])
@@ -76,12 +75,12 @@ def test_randomized_response_is_on_the_line_of_its_epsilon() -> None:
 
 
 @settings(max_examples=60)
-@given(rocs(), st.dictionaries(st.sampled_from(curves.RATES), st.floats(0, 1)))
+@given(rocs(), st.dictionaries(st.sampled_from(RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
-    if curves.resolution(curve) is None:
+    if resolution(curve) is None:
         return
-    found = {rate: curves.read(curve, rate) for rate in curves.RATES}
-    drawing = curves.roc_curve(curve, found, guessed)
+    found = {rate: read_curve(curve, rate) for rate in RATES}
+    drawing = roc_curve(curve, found, guessed)
     root = ET.fromstring(drawing)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     for each in (*root.iter("polyline"), *root.iter("polygon")):

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import document_terminal, html, markdown, say
+from fedrec_auditor.reports import html, markdown
 from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import gain_words
 from fedrec_auditor.reports.document import (
@@ -24,12 +24,14 @@ from fedrec_auditor.reports.document import (
     Pictures,
     Said,
 )
+from fedrec_auditor.reports.document_terminal import write_blocks
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import SkippedRow
+from fedrec_auditor.reports.say import say_claimed, say_measured, say_proved
 from fedrec_auditor.reports.system_document import claim_parts, system_document
 from fedrec_auditor.reports.words import number
 from tests.reports.printing import printed
@@ -82,7 +84,7 @@ def of_markdown(record: Record, target: str) -> str:
 
 
 def of_terminal(record: Record, target: str) -> str:
-    return printed(lambda c: document_terminal.write(document(record, target), c), width=50)
+    return printed(lambda c: write_blocks(document(record, target), c), width=50)
 
 
 def flat(text: str) -> str:
@@ -158,7 +160,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = finding.model_copy(update={"claim": claim, "accounted": proof})
     assert number(proof.told) == "0.981124"
-    assert say.proved(kept).value == say.claimed(claim).value == "≤ 0.981123"
+    assert say_proved(kept).value == say_claimed(claim).value == "≤ 0.981123"
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -221,7 +223,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(name) >= 3
         text = text.replace(f"{name}.", note).replace(name, note)
     for finding in told.findings:
-        for bound in (say.proved(finding), say.measured(finding)):
+        for bound in (say_proved(finding), say_measured(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaking for glance in glances(told))):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.reports import plots
+from fedrec_auditor.reports.plots import ladder
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
 from tests.reports.conftest import findings
@@ -23,7 +23,7 @@ def dots(drawing: str, colour: str) -> list[float]:
 
 
 def test_dots_move_with_the_logarithm(record: Record) -> None:
-    drawing = plots.ladder(record["fmf-ldp"].findings)
+    drawing = ladder(record["fmf-ldp"].findings)
     report, round_, training, shuffled = dots(drawing, "leak")
     decades = [math.log10(epsilon / 1.87) for epsilon in (2.5, 250.0, 5000.0)]
     steps = [place - shuffled for place in (report, round_, training)]
@@ -34,8 +34,8 @@ def test_dots_move_with_the_logarithm(record: Record) -> None:
 
 
 def test_infinity_runs_over_the_break_and_a_finite_value_does_not(record: Record) -> None:
-    assert "<polygon" in plots.ladder(record["fcf"].findings)
-    assert "<polygon" not in plots.ladder(record["fmf-ldp"].findings)
+    assert "<polygon" in ladder(record["fcf"].findings)
+    assert "<polygon" not in ladder(record["fmf-ldp"].findings)
 
 
 def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_axis(
@@ -43,16 +43,16 @@ def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_ax
 ) -> None:
     first = record["fmf-ldp"].findings[0]
     other = first.model_copy(update={"outside_model": "a budget that is not printed"})
-    assert "not claimed here" in plots.ladder([other])
-    assert len(dots(plots.ladder([other]), "claim")) == 0
+    assert "not claimed here" in ladder([other])
+    assert len(dots(ladder([other]), "claim")) == 0
     tiny = first.model_copy(update={"claim": replace(first.claim, epsilon=1e-9)})
-    assert "≤ 0.1<" in plots.ladder([tiny])
+    assert "≤ 0.1<" in ladder([tiny])
 
 
 @settings(max_examples=60)
 @given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
 def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    drawing = plots.ladder(found)
+    drawing = ladder(found)
     root = ET.fromstring(drawing)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     for rect in root.iter("rect"):

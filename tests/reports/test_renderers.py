@@ -15,7 +15,8 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports import findings_terminal, junit, markdown, terminal, words
+from fedrec_auditor.reports import junit, markdown, terminal, words
+from fedrec_auditor.reports.findings_terminal import render_findings
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
@@ -189,7 +190,7 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
 def test_findings_alone_can_be_printed(record: Record) -> None:
     for fancy in (True, False):
         lines = printed(
-            lambda c: findings_terminal.render_findings(record.findings, c),
+            lambda c: render_findings(record.findings, c),
             width=120,
             terminal=fancy,
         ).splitlines()

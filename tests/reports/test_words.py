@@ -14,11 +14,13 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import attack_words, witness_words, words
+from fedrec_auditor.reports import words
+from fedrec_auditor.reports.attack_words import risk_words
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.figures import trade_offs
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.section import Section
+from fedrec_auditor.reports.witness_words import outcome_words, probability_words, ratio_words
 from tests.reports.conftest import finding, lower, scope, upper
 
 
@@ -49,44 +51,44 @@ def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
 def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
     """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
     measured = _measured(1_102_110.0, math.inf, 0.0)
-    assert "infinite" not in witness_words.ratio_words(measured)
-    assert "log-ratio 1,102,110" in witness_words.ratio_words(measured)
-    assert [witness_words.probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+    assert "infinite" not in ratio_words(measured)
+    assert "log-ratio 1,102,110" in ratio_words(measured)
+    assert [probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
         "more than 1e308",
         "less than 1e-323",
         "0.5",
     ]
     vanished = _measured(1500.0, 0.0, 0.0, copies=2)
-    assert "2 independent copies at once: log-ratio 1,500" in witness_words.ratio_words(vanished)
+    assert "2 independent copies at once: log-ratio 1,500" in ratio_words(vanished)
 
 
 def test_an_impossible_output_is_called_so() -> None:
     measured = _measured(math.inf, 0.6, 0.0)
-    assert witness_words.ratio_words(measured).startswith("infinite")
-    assert witness_words.probability_words(measured, 0.0) == "0"
-    assert witness_words.ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+    assert ratio_words(measured).startswith("infinite")
+    assert probability_words(measured, 0.0) == "0"
+    assert ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
 
 
 def test_a_density_is_not_called_a_probability() -> None:
     for a, said in ((15.0, "Density"), (0.9, "Probability")):
-        assert witness_words.outcome_words(_measured(1.0, a, 0.1)) == said
+        assert outcome_words(_measured(1.0, a, 0.1)) == said
 
 
 def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
     measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
-    assert witness_words.outcome_words(measured) == "Measured share"
-    assert witness_words.probability_words(measured, 0.0) == "0"
-    assert witness_words.ratio_words(measured) == (
+    assert outcome_words(measured) == "Measured share"
+    assert probability_words(measured, 0.0) == "0"
+    assert ratio_words(measured) == (
         "not bounded by what was seen: no draw of one of the two inputs gave it"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
-    assert witness_words.ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
+    assert ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
 
 
 def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    said = attack_words.risk_words(row)
+    said = risk_words(row)
     assert said.startswith("AUC of a user's candidates: 1 or more for half of the users, 1 [1, 1]")
     assert "or more for the most exposed 1%, 0.9 or less for the least exposed 5%" in said
     assert "of 96% of the users it is 0.9 or more" in said
@@ -94,7 +96,7 @@ def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Re
     assert "least: gender: F 0.91 [0.89, 0.93]" in said
     one = row.users.groups["gender"]
     alike = row.users.model_copy(update={"groups": {"gender": {**one, "F": one["M"]}}})
-    assert "Hit" not in attack_words.risk_words(row.model_copy(update={"users": alike}))
+    assert "Hit" not in risk_words(row.model_copy(update={"users": alike}))
 
 
 @pytest.mark.parametrize(
