@@ -21,9 +21,8 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_words import command_words, figure_words
-from fedrec_auditor.reports.templating import fill_template
+from fedrec_auditor.reports.catalogue import CatalogueRow, command_words, figure_words
+from fedrec_auditor.reports.html import fill_template
 from fedrec_auditor.reports.words import legal
 from fedrec_auditor.targets.systems.base import Population
 

@@ -4,9 +4,11 @@ What counts as a change, so that noise does not:
 
 - a verdict. A claim stands better only where it is proved now: a refutation that is not found again
   is none the less true;
-- an epsilon that is proved, or shown by calculation, if it differs by more than a thousandth, as
-  accountants round; one that is sampled only beyond what is proved (``epsilon_changes``). The
-  bounds of an audit hold together at its plan's confidence already;
+- an epsilon, which lies between what is shown at least and what is proved at most; a calculated
+  lower bound that is tight is its upper end, too. It rose or fell if these two intervals do not
+  overlap. Where both are calculated, one that differs by more than a thousandth, as accountants
+  round, moved; more shown is worse, too, less shown proves nothing. The bounds of an audit hold
+  together at its plan's confidence already;
 - an attack's or a utility's figure, if its intervals do not overlap, each widened for the number of
   figures that are compared. They are for one training, and know nothing of what another seed would
   have trained: where the seeds differ, what moved is neither worse nor better.
@@ -15,9 +17,13 @@ What counts as a change, so that noise does not:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
 
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
     FOUND,
@@ -26,33 +32,257 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
     is_worse,
+    refutes,
 )
 from fedrec_auditor.reports.attack_words import ends_words
-from fedrec_auditor.reports.audit_differences import audit_differences
-from fedrec_auditor.reports.change import (
-    Change,
-    Kept,
-    Subject,
-    Trend,
-    numbered,
-    pairs,
-    question,
-)
-from fedrec_auditor.reports.epsilon_changes import epsilon_changes, moved_samples
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
-from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow, leaves
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.usefulness import at_once
 from fedrec_auditor.reports.words import (
     WORDS,
+    assumption_words,
+    at_most,
     brief,
     brief_scope_words,
     counted,
     delta_words,
     number,
     question_words,
+    shown_epsilon,
+    sure_words,
 )
+
+Kept = TypeVar("Kept")
+
+
+class Trend(StrEnum):
+    """Where a change leads."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    OTHER = "other"
+
+
+class Subject(StrEnum):
+    """What changed, in the order of what a reader minds most."""
+
+    VERDICT = "verdict"
+    SHOWN = "epsilon shown"
+    ATTACK = "attack"
+    PROVED = "epsilon proved"
+    CLAIM = "claim"
+    SYSTEM = "system"
+    UTILITY = "utility"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one system; ``before`` and ``now`` are None where there was or is nothing."""
+
+    trend: Trend
+    subject: Subject
+    target: str
+    words: str
+    before: float | str | None = None
+    now: float | str | None = None
+
+    @property
+    def line(self) -> str:
+        """The change in a sentence, with its system."""
+        return f"{self.target}: {self.words}"
+
+
+def numbered(
+    rows: Iterable[Kept], key: Callable[[Kept], Hashable]
+) -> dict[tuple[Hashable, int], Kept]:
+    """Rows by their key and by how many of that key came before."""
+    seen: Counter[Hashable] = Counter()
+    found = {}
+    for row in rows:
+        own = key(row)
+        found[own, seen[own]] = row
+        seen[own] += 1
+    return found
+
+
+def pairs(
+    now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
+) -> list[tuple[Kept, Kept]]:
+    """The rows that both have, the later first."""
+    old = numbered(before, key)
+    return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
+
+
+def question(finding: Finding) -> tuple[Hashable, ...]:
+    """What a finding asks, whatever epsilon is claimed."""
+    return (
+        finding.target,
+        finding.scope,
+        finding.delta,
+        finding.game,
+        finding.outside_model,
+        finding.claim.scope,
+    )
+
+
+def audit_differences(record: Contents, baseline: Contents) -> Iterator[str]:
+    """A sentence on each of the three that is not the same; the systems are left to others."""
+    now, was = record.provenance, baseline.provenance
+    if now.data != was.data:
+        names = [
+            "none" if each is None else f"{each.name} ({each.digest[:12]})"
+            for each in (now.data, was.data)
+        ]
+        yield f"Other data: {names[0]}, was {names[1]}."
+    plans = [
+        {name: value for name, value in leaves(each.plan) if name != "targets"}
+        for each in (record, baseline)
+    ]
+    if told := _apart(*plans):
+        yield f"Other plan: {told}."
+    if told := _apart(now.versions, was.versions):
+        yield f"Other versions: {told}."
+
+
+def _apart(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
+    """Entries that differ, with what they were; of lists what came and what went."""
+    told = []
+    for name in sorted({*now, *was}):
+        one, other = (_entry(part.get(name)) for part in (now, was))
+        if isinstance(one, list) and isinstance(other, list):
+            signs = [f"+{_plain(x)}" for x in one if x not in other]
+            signs += [f"-{_plain(x)}" for x in other if x not in one]
+            if signs or one != other:
+                told.append(f"{name} {' '.join(signs) or 'in another order'}")
+        elif one != other:
+            told.append(f"{name} {_plain(now.get(name))}, was {_plain(was.get(name))}")
+    return "; ".join(told)
+
+
+def _entry(value: Any) -> Any:
+    """None for what a plan leaves out, and False; a list for a tuple, as a file has it."""
+    if value is None or value is False or value in ("", {}, [], ()):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value in (None, {}) else str(value)
+
+
+_APART = 1e-3
+"""How far apart two calculated epsilons are that are not the same, relative to the larger."""
+
+
+def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
+    """What is shown and what is proved of each question that both audits ask."""
+    for now, old in pairs(record.findings, baseline.findings, question):
+        yield from filter(None, (_shown(now, old), _proved(now, old)))
+
+
+def moved_samples(record: Contents, baseline: Contents) -> int:
+    """How many lower bounds rest on samples and moved, but by no more than noise may."""
+    return sum(
+        not (_calculated(_lower(now)) and _calculated(_lower(old)))
+        and _differ(_epsilon(_lower(now)) or 0.0, _epsilon(_lower(old)) or 0.0)
+        and _shown(now, old) is None
+        for now, old in pairs(record.findings, baseline.findings, question)
+    )
+
+
+def _shown(now: Finding, old: Finding) -> Change | None:
+    after, was = _lower(now), _lower(old)
+    rose, fell = _exceeds(after, _upper(old)), _exceeds(was, _upper(now))
+    both = _calculated(after) and _calculated(was)
+    if both and _differ(_epsilon(after) or 0.0, _epsilon(was) or 0.0):
+        words = f"was {_least(was)}"
+        rose |= after is not None and was is not None and after.epsilon > was.epsilon
+    elif rose:
+        words = f"while it was {_most(_upper(old))}"
+    elif fell:
+        words = f"and {_most(_upper(now))}, was {_least(was)}"
+    else:
+        return None
+    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
+    words = f"epsilon shown is {_least(after)}, {words}, for {question_words(now)}."
+    return Change(trend, Subject.SHOWN, now.target, words, _epsilon(was), _epsilon(after))
+
+
+def _proved(now: Finding, old: Finding) -> Change | None:
+    after, was = _proof(now), _proof(old)
+    most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
+    moved = _differ(most, before)
+    if_so, if_then = assumption_words(after), assumption_words(was)
+    same = if_so == if_then
+    if not moved and same:
+        return None
+    trend = Trend.OTHER
+    if moved:
+        trend = Trend.WORSE if most > before else Trend.BETTER
+    told = (f"epsilon proved is {_most(after)}", "" if same else if_so, f"was {_most(was)}")
+    about = f"for {question_words(now)}"
+    words = f"{', '.join(filter(None, (*told, if_then, about)))}."
+    return Change(trend, Subject.PROVED, now.target, words, before, most)
+
+
+def _lower(finding: Finding) -> Bound | None:
+    """What is shown without an assumption, and no more than the same audit proves."""
+    shown, proof = finding.shown, finding.accounted
+    if _exceeds(shown, proof) and shown is not None and proof is not None:  # by chance
+        return replace(shown, epsilon=proof.epsilon)
+    return shown
+
+
+def _upper(finding: Finding) -> Bound | None:
+    """The least that epsilon is known to be at most without an assumption."""
+    shown, proof = _lower(finding), finding.accounted
+    known = [proof] if proof is not None and not proof.assumptions else []
+    known += [shown] if shown is not None and shown.tight and _calculated(shown) else []
+    return min(known, key=lambda bound: bound.epsilon, default=None)
+
+
+def _proof(finding: Finding) -> Bound | None:
+    """What is proved at the delta that is asked."""
+    proof = finding.accounted
+    return proof if proof is not None and proof.delta <= finding.delta else None
+
+
+def _exceeds(shown: Bound | None, most: Bound | None) -> bool:
+    """Whether a bound refutes one that assumes nothing, by more than rounding."""
+    if shown is None or most is None or most.assumptions:
+        return False
+    return refutes(shown, most) and _differ(shown.epsilon, most.epsilon)
+
+
+def _calculated(bound: Bound | None) -> bool:
+    return bound is None or bound.confidence == 1.0
+
+
+def _epsilon(bound: Bound | None) -> float | None:
+    return None if bound is None else bound.epsilon
+
+
+def _differ(one: float, other: float) -> bool:
+    return not math.isclose(one, other, rel_tol=_APART, abs_tol=1e-12)
+
+
+def _least(bound: Bound | None) -> str:
+    if bound is None:
+        return "nothing"
+    least = shown_epsilon(bound.epsilon)
+    return least if bound.confidence == 1.0 else f"{least} ({sure_words(bound)})"
+
+
+def _most(bound: Bound | None) -> str:
+    if bound is None or math.isinf(bound.epsilon):
+        return "not finite"
+    return f"at most {at_most(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports.anchor import distinct
-from fedrec_auditor.reports.curves import (
+from fedrec_auditor.reports.charts import (
     RATES,
     TradeOff,
+    ladder,
     read_curve,
     resolution,
     roc_curve,
+    spread,
     trade_off,
 )
 from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
-from fedrec_auditor.reports.plots import ladder, spread
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
-from fedrec_auditor.reports.section import Section
+from fedrec_auditor.reports.section import Section, distinct
 from fedrec_auditor.reports.words import (
     CLAIMED,
     VIEWS,

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from fedrec_auditor.reports import drawing
-from fedrec_auditor.reports.drawing import SMALL
-from fedrec_auditor.reports.label_places import NEXT_TO, Box, label_places, width_of
-from fedrec_auditor.reports.sweep_rows import (
+from fedrec_auditor.reports.drawing import NEXT_TO, SMALL, Box, label_places, width_of
+from fedrec_auditor.reports.sweep import (
     AT_DELTA,
     BEYOND,
     FigureRow,

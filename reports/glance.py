@@ -16,12 +16,11 @@ from fedrec_auditor.accountants.verdict import (
     promises_little,
     refutes,
 )
-from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import got_words, object_words, trainings_words
 from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
-from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.section import Section, anchors, sections
 from fedrec_auditor.reports.severity import (
     DISTINGUISHER,
     MUCH,

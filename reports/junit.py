@@ -21,8 +21,14 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.say import say_measured, say_proved
-from fedrec_auditor.reports.words import claimed_guess_words, flag_words, legal, number
+from fedrec_auditor.reports.words import (
+    claimed_guess_words,
+    flag_words,
+    legal,
+    number,
+    say_measured,
+    say_proved,
+)
 
 
 def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:

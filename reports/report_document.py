@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from fedrec_auditor.reports.document import Block, Facts, Grid, Paragraph, Passage
+from fedrec_auditor.reports.document import (
+    Block,
+    Facts,
+    Grid,
+    Paragraph,
+    Passage,
+    sentences,
+    told_of,
+    told_once,
+)
 from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.leaks import comparable
-from fedrec_auditor.reports.remarks import sentences, told_of, told_once
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import ASSUMED, assumed, reasons, system_document
 from fedrec_auditor.reports.words import OVER, counted

@@ -1,4 +1,9 @@
-"""One system as a document: what it comes to first, and behind it what that rests on."""
+"""One system as a document: what it comes to first, and behind it what that rests on.
+
+Its last part answers what regulators ask, from the record and nothing else. The three risks are
+those of the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are
+those of NIST SP 800-226 on evaluating promises of differential privacy.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +20,11 @@ from fedrec_auditor.reports.attack_words import (
     ends_words,
     further_words,
     gain_words,
+    got_words,
     risk_words,
     trainings_words,
 )
+from fedrec_auditor.reports.charts import interval, scale
 from fedrec_auditor.reports.document import (
     Block,
     Cell,
@@ -30,17 +37,19 @@ from fedrec_auditor.reports.document import (
     Pictures,
     Said,
     Text,
+    remarks,
+    sentences,
+    told_of,
 )
 from fedrec_auditor.reports.figures import hit_row, system_figures
-from fedrec_auditor.reports.filing import filing_part
-from fedrec_auditor.reports.leaks import Leak, comparable
-from fedrec_auditor.reports.plots import interval, scale
-from fedrec_auditor.reports.remarks import remarks, sentences, told_of
-from fedrec_auditor.reports.say import say_claimed, say_measured, say_proved, say_shown
+from fedrec_auditor.reports.leaks import Leak, comparable, left_open
 from fedrec_auditor.reports.section import worst_first
-from fedrec_auditor.reports.usefulness import utility_line
-from fedrec_auditor.reports.witness_words import witness_words
+from fedrec_auditor.reports.usefulness import cut_short, utility_line
 from fedrec_auditor.reports.words import (
+    ADJACENCIES,
+    HORIZONS,
+    UNITS,
+    VANTAGES,
     asked_words,
     basis_words,
     brief,
@@ -53,14 +62,91 @@ from fedrec_auditor.reports.words import (
     number,
     pair_scope_words,
     percent,
+    say_claimed,
+    say_measured,
+    say_proved,
+    say_shown,
     verdict_words,
+    witness_words,
 )
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.anchor import Anchor
     from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
-    from fedrec_auditor.reports.section import Section
+    from fedrec_auditor.reports.section import Anchor, Section
+
+
+_RISKS = {
+    "Singling out": ("reconstruction", "user-level membership inference"),
+    "Linkability": ("linkage",),
+    "Inference": ("attribute inference", "membership inference"),
+}
+"""Each risk, and the families of attacks that try it."""
+
+
+def filing_part(record: Contents, glance: Glance) -> Passage:
+    """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
+    risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
+    facts: list[tuple[str, Text]] = [*risks, *_epsilon(glance)]
+    summary = [*_subject(record, glance), glance.sentence, f"Attacks: {glance.got_words}."]
+    summary += [f"{risk}: {text}" for risk, text in risks]
+    summary += [
+        "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
+        f"Measure: {glance.todo}",
+    ]
+    blocks = (
+        Facts(tuple(facts)),
+        Passage("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
+    )
+    return Passage("For those who file it", blocks, folded=True, detail=True)
+
+
+def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
+    """The most that attacks of these families got, or what they would have shown."""
+    above = (*glance.leaking, *glance.little)
+    best = next((leak for leak in above if leak.row.family in families), None)
+    tried = [row for row in comparable(record) if row.target == glance.section.target]
+    rows = [row for row in tried if row.family in families]
+    if best is not None:
+        row, much = best.row, ", little more than is guessed" if best.little else ""
+        return f"Shown{much}: {got_words(row)} ({row.attack}, {row.vantage})."
+    if rows:
+        names = ", ".join(dict.fromkeys(row.attack for row in rows))
+        return f"Not shown by {names}: {left_open(rows, len(tried))}."
+    return "Not tested."
+
+
+def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
+    finding = glance.section.headline_finding
+    if finding is None:
+        yield "Epsilon", "No claim was judged."
+        return
+    scope, claim = finding.scope, finding.claim
+    yield "Claimed", say_claimed(claim)
+    yield "Unit of privacy", f"{capitalized(UNITS[scope.unit])}."
+    yield "Neighbours", f"{capitalized(ADJACENCIES[scope.adjacency])}."
+    yield "Who may look", f"What is {VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}."
+    yield "Accounting", say_proved(finding)
+    yield "Lower bound", say_measured(finding)
+    if math.isfinite(claim.epsilon):
+        yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
+
+
+def _subject(record: Contents, glance: Glance) -> Iterator[str]:
+    """Facts without which no number may be read: what was audited, how, and how bad it is."""
+    data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
+    on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
+    yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
+    if not glance.section.own:
+        yield "It is a re-implementation of what its paper prints, not its authors' code."
+    if glance.section.quick:
+        cut = cut_short(glance.section)
+        of = f": it trained {cut} rounds" if cut else ""
+        yield f"The audit was quick{of}; one that finds nothing is no evidence."
+    yield f"Severity: {glance.assessment.words.lower()}."
+    if gap := glance.assessment.gap:
+        yield f"Not assessed: {gap}."
+
 
 ASSUMED = "What the attacker is assumed to know, and what is counted"
 """The title of what is to be known of attacks."""

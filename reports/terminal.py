@@ -1,17 +1,29 @@
-"""The record in the terminal, or in a log: a line per system; and two records compared."""
+"""Records, findings, the catalogue, sweeps and comparisons in the terminal, or in a log."""
 
 from __future__ import annotations
 
+import io
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
-from fedrec_auditor.reports.change import Trend
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.document_terminal import write_blocks
-from fedrec_auditor.reports.gate import GateOutcome
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate, Word
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    claimed_words,
+    counts,
+    entry_part,
+    holds_words,
+    judgement_words,
+)
+from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
+from fedrec_auditor.reports.frontier import EPSILONS, frontiers, level_words, without_utility
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
@@ -20,14 +32,171 @@ from fedrec_auditor.reports.paragraph import (
     print_text,
     width_of,
 )
-from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import sections
+from fedrec_auditor.reports.record import GateOutcome
+from fedrec_auditor.reports.rows import Contents, Finding
+from fedrec_auditor.reports.section import sections, worst_first
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.system_document import system_document
-from fedrec_auditor.reports.words import capitalized, counted, duration, printable
+from fedrec_auditor.reports.sweep import OverTrainingsRow, SweepContents
+from fedrec_auditor.reports.system_document import claim_parts, system_document
+from fedrec_auditor.reports.words import (
+    CLAIMED,
+    STYLES,
+    brief,
+    capitalized,
+    counted,
+    duration,
+    printable,
+)
 
-if TYPE_CHECKING:
+STEP = 2
+"""Columns by which a part's blocks stand further in than its title."""
+_LABEL = 16
+"""Columns of a fact's name, of which longer ones take more."""
+
+
+def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print the blocks of a part below each other; what is detail is named only."""
+    for place, block in enumerate(part.blocks):
+        if isinstance(block, Paragraph):
+            print_hanging(console, block.text, indent=indent)
+        elif isinstance(block, Listing):
+            for text in block.texts:
+                print_hanging(console, text, "-", indent=indent)
+        elif isinstance(block, Facts):
+            for name, said in block.rows:
+                label = f"{f'{printable(name)}:':<{_LABEL}}"
+                hang = min(_LABEL + 1, width_of(console) // 4)
+                print_hanging(console, str(said), label, indent=indent, hang=hang)
+        elif isinstance(block, Grid):
+            _write_table(block, console, indent)
+        elif isinstance(block, Passage):
+            if place and not block.detail:
+                console.print()
+            write_part(block, console, indent)
+
+
+def write_part(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print a part below its title."""
+    if part.detail:
+        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
+        return
+    style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
+    print_hanging(console, part.heading, indent=indent, style=style)
+    write_blocks(part, console, indent + STEP)
+
+
+def write_parts(parts: Iterable[Passage], console: Console) -> None:
+    """Print parts, a blank line behind each."""
+    for part in parts:
+        write_part(part, console)
+        console.print()
+
+
+def _write_table(table: Grid, console: Console, indent: int) -> None:
+    """An item a row: what names it, and the other cells behind their heads."""
+    for first, *rest in table.rows:
+        cells = (f"{head} {cell}" for head, cell in zip(table.heads[1:], rest, strict=True) if cell)
+        print_hanging(console, f"{first}: {'; '.join(cells)}", "-", indent=indent)
+
+
+def render_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Print what is found of targets, claim by claim, the worst first."""
+    _print_findings(sorted(findings, key=worst_first), console)
+
+
+def findings_text(findings: Sequence[Finding], width: int) -> str:
+    """The same in their own order, in lines of ``width`` columns where words permit."""
     from rich.console import Console
+
+    file = io.StringIO()
+    _print_findings(
+        findings, Console(file=file, width=width, force_terminal=True, color_system=None)
+    )
+    return file.getvalue().rstrip("\n")
+
+
+def _print_findings(findings: Sequence[Finding], console: Console) -> None:
+    for target in dict.fromkeys(finding.target for finding in findings):
+        judged = [(finding, "") for finding in findings if finding.target == target]
+        whole = Passage(target, tuple(claim_parts(judged, plain=True)))
+        write_part(whole, console)
+
+
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
+"""The facts of an entry that a list has."""
+
+
+def render_catalogue(
+    rows: Sequence[CatalogueRow], console: Console, only: Collection[Word] = ()
+) -> None:
+    """Print the entries paper by paper, in the order of their numbers, then how many of each kind.
+
+    On a terminal a few lines an entry; elsewhere one. Of ``only`` some words, entries that have one
+    of them; how many are hidden is said.
+    """
+    shown = [row for row in rows if row.is_any_of(only)]
+    if not console.is_terminal:
+        for row in shown:
+            said = f"{row.number} {row.target}: {row.statement} {CLAIMED[row.whose]} "
+            said += claimed_words(row)
+            print_line(console, f"{said}; holds {holds_words(row)}; {judgement_words(row)}")
+    else:
+        for title, group in groupby(shown, key=lambda row: row.paper.title):
+            print_hanging(console, title, style="bold")
+            write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
+            console.print()
+    told = [counts(shown)] if shown else []
+    if only:
+        kept = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        hidden = [row for row in rows if row not in shown]
+        told.append(f"Hidden, as --only {kept} asks: {counts(hidden) or 'none.'}")
+    if shown and console.is_terminal:
+        told.append(f"An entry in full: `auditor claims {shown[0].number}`.")
+    (print_hanging if console.is_terminal else print_line)(console, " ".join(told))
+
+
+def _brief(row: CatalogueRow) -> Passage:
+    whole = entry_part(row)
+    (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
+    kept = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    return Passage(whole.title, (Facts(kept),), colour=whole.colour)
+
+
+def render_sweep(swept: SweepContents, console: Console) -> None:
+    """Print a table for each system, and what failed."""
+    for system in frontiers(swept):
+        table = Table(title=Text(printable(system.target)), title_justify="left")
+        wider = ("proved", "shown") if system.wider else ()
+        heads = ("Setting", system.measure, "Gain", *EPSILONS, *(f"user: {kind}" for kind in wider))
+        for head in heads:
+            table.add_column(Text(printable(head)))
+        for point in system.points:
+            epsilons = [point.said(kind) for kind in EPSILONS]
+            epsilons += [point.said(kind, whole=True) for kind in wider]
+            cells = (point.name, _sweep_figure(point.utility), _sweep_figure(point.gain), *epsilons)
+            table.add_row(*(Text(printable(cell)) for cell in cells))
+        console.print(table)
+        said = (
+            f"{system.metric}: {system.protocol}",
+            *(f"{level.name}: {level_words(level)}" for level in system.levels),
+            f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
+            f"epsilon: {system.scope}" if system.scope else "",
+        )
+        console.print(Text(printable("; ".join(filter(None, said)) + ".")))
+    if missing := without_utility(swept):
+        console.print(Text(printable(missing)))
+    for answer in swept.answers:
+        console.print(Text(printable(f"{answer.target}: {answer.words}")))
+    for error in swept.errors:
+        console.print(Text(printable(f"error: {error}")))
+
+
+def _sweep_figure(row: OverTrainingsRow | None) -> str:
+    if row is None:
+        return "-"
+    if row.ci_low is None or row.ci_high is None:
+        return f"{brief(row.value)} (of {row.trainings} trainings, others failed)"
+    return f"{brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}]"
 
 
 SEVERITIES = {

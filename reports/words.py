@@ -1,7 +1,8 @@
 """The words of every report: numbers, scopes, bounds and verdicts as a reader should hear them.
 
 One rule above all: a bound is never said without its delta, its confidence, its scope, its method
-and its sample size. A verdict is "not refuted", never a praise.
+and its sample size. What is proved is rounded up, what is shown is rounded down; an assumption
+travels with the number. A verdict is "not refuted", never a praise.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Contents, Finding
 
 UNITS = {
@@ -439,3 +441,115 @@ def settings_words(settings: Mapping[str, object]) -> str:
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def say_claimed(claim: Claim) -> Said:
+    """Claimed epsilon, its scope, and whose figure it is if the paper does not print it."""
+    scope = claim.scope
+    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
+    if math.isinf(claim.epsilon):
+        return Said("no epsilon", about[:2])
+    support = (delta_words(claim.delta), *about)
+    return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
+
+
+def say_proved(finding: Finding) -> Said:
+    """What is proved in the scope of a finding; "nothing" if no finite epsilon is."""
+    proof = finding.accounted
+    if proof is None:
+        return Said("nothing")
+    if math.isinf(proof.epsilon):
+        return Said("no finite epsilon", _support(proof, finding.scope, ""))
+    value = proved_of(finding, exactly=True)
+    return Said(f"≤ {value}", _support(proof, finding.scope, ""))
+
+
+def say_measured(finding: Finding) -> Said:
+    """Lower bound in the scope of a finding."""
+    bounds = (finding.claim, finding.accounted)
+    beside = [bound.epsilon for bound in bounds if bound is not None]
+    return say_shown(finding.measured, finding.scope, beside)
+
+
+def say_shown(
+    bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
+) -> Said:
+    """Lower bound; its own scope is said where it is not the ``scope`` in question.
+
+    One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.
+    """
+    if bound is None:
+        return Said("nothing")
+    value = "infinite"
+    if math.isfinite(bound.epsilon):
+        value = f"≥ {shown_words(bound, beside, exactly=True)}"
+    return Said(value, _support(bound, scope, support_words(bound)))
+
+
+def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
+    own = "" if bound.scope == scope else f"scope: {bound.scope}"
+    parts = (delta_words(bound.delta), sure, bound.source, own, assumption_words(bound))
+    return tuple(filter(None, parts))
+
+
+def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
+    """The parts of a bound's witness by name, in the order in which they are read; none without."""
+    witness = measured.witness
+    if witness is None:
+        return
+    yield "input a", witness.input_a
+    yield "input b", witness.input_b
+    yield "output", witness.output
+    pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
+    yield f"{outcome_words(measured).lower()} given a, b", ", ".join(pair)
+    yield "ratio", ratio_words(measured)
+    if witness.copies > 1:
+        yield "independent copies", f"{witness.copies:,}"
+    if witness.note:
+        yield "note", witness.note
+
+
+def probability_words(measured: Bound, value: float) -> str:
+    """A number of a witness; calculated, 0 and infinity may stand for what no double holds."""
+    if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
+        return number(value)
+    return "less than 1e-323" if value == 0.0 else "more than 1e308"
+
+
+def outcome_words(measured: Bound) -> str:
+    """What a witness's two numbers are: measured, else a density where one is above 1."""
+    witness = measured.witness
+    if measured.samples is not None or witness is None:
+        return "Measured share"
+    return "Density" if max(witness.probability_a, witness.probability_b) > 1 else "Probability"
+
+
+def ratio_words(measured: Bound) -> str:
+    """The ratio of a witness's two probabilities, the larger over the smaller."""
+    witness = measured.witness
+    if witness is None:
+        return ""
+    small, large = sorted((witness.probability_a, witness.probability_b))
+    endless = math.isinf(measured.epsilon)
+    if measured.samples is not None:
+        if small > 0.0:
+            return (
+                f"{number(large / small)} as measured (log-ratio {number(math.log(large / small))})"
+            )
+        seen = "no draw of either input" if large == 0.0 else "no draw of one of the two inputs"
+        return f"not bounded by what was seen: {seen} gave it"
+    if large == 0.0 and (endless or measured.epsilon == 0.0):
+        return "0 to 0: this output never occurs"
+    if small == 0.0 and endless:
+        return "infinite: one of the two inputs can never give this output"
+    if small == 0.0 or math.isinf(large):
+        text = "finite, but of numbers that no double holds"
+        if measured.delta > 0.0 or endless:
+            return text
+        together = f"{witness.copies:,} independent copies at once: " if witness.copies > 1 else ""
+        return f"{text}; {together}log-ratio {number(measured.epsilon)}"
+    text = f"{number(large / small)} (log-ratio {number(math.log(large) - math.log(small))})"
+    if witness.copies == 1:
+        return text
+    total = witness.copies * (math.log(large) - math.log(small))
+    return f"{text}; {witness.copies:,} independent copies at once: log-ratio {number(total)}"

@@ -106,12 +106,10 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.catalogue_document import catalogue_document, entry_part, table_part
-    from fedrec_auditor.reports.catalogue_terminal import render_catalogue
-    from fedrec_auditor.reports.document_terminal import write_parts
-    from fedrec_auditor.reports.findings_terminal import render_findings
+    from fedrec_auditor.reports.catalogue import catalogue_document, entry_part, table_part
     from fedrec_auditor.reports.markdown import write
     from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.terminal import render_catalogue, render_findings, write_parts
 
     console, workers = Console(), make_resources(jobs).jobs
     rows: Sequence[Row]
@@ -208,7 +206,7 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
-    from fedrec_auditor.reports.catalogue_words import by_words, right_words, stated_words
+    from fedrec_auditor.reports.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
     from fedrec_auditor.reports.words import number as said
 

@@ -39,10 +39,8 @@ def command(
     from rich.console import Console
 
     from fedrec_auditor.reports import store, terminal
-    from fedrec_auditor.reports.gate import GateOutcome
-    from fedrec_auditor.reports.picture_files import write_pictures
-    from fedrec_auditor.reports.record import Record
-    from fedrec_auditor.reports.table_files import write_tables
+    from fedrec_auditor.reports.files import write_pictures, write_tables
+    from fedrec_auditor.reports.record import GateOutcome, Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     record = Record.read(run)

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
-from fedrec_auditor.reports.sweep_rows import (
+from fedrec_auditor.reports.sweep import (
     AT_DELTA,
     BEYOND,
     Kind,

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.trainings import OverTrainings, over_trainings
 from fedrec_auditor.auditor.sweep.figures import ratios
 from fedrec_auditor.reports.frontier import EPSILONS, telling
-from fedrec_auditor.reports.sweep_rows import (
+from fedrec_auditor.reports.sweep import (
     AT_DELTA,
     BEYOND,
     AnswerRow,

@@ -14,9 +14,14 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, tables
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.catalogue_document import counts
-from fedrec_auditor.reports.catalogue_words import claimed_words, figure_words, holds_words
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    TableRow,
+    claimed_words,
+    counts,
+    figure_words,
+    holds_words,
+)
 from fedrec_auditor.reports.words import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population

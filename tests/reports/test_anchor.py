@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.section import anchors
 
 
 def test_a_finding_is_named_by_its_scope(record: Record) -> None:

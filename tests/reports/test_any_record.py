@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
 from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.anchor import TAKEN, anchors
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.figures import figures
+from fedrec_auditor.reports.files import TABLES, csv_table
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.section import TAKEN, anchors
 from fedrec_auditor.reports.store import IDENTIFIER
-from fedrec_auditor.reports.table_files import TABLES, csv_table
 from fedrec_auditor.reports.terminal import render_comparison, render_system
 from tests.reports.conftest import records
 from tests.reports.schema import schema

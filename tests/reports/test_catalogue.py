@@ -16,12 +16,21 @@ from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports import markdown
-from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
-from fedrec_auditor.reports.catalogue_document import catalogue_document, counts, entry_part
-from fedrec_auditor.reports.catalogue_terminal import render_catalogue
-from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
-from fedrec_auditor.reports.document_terminal import write_parts
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    EpsilonTables,
+    Figure,
+    PaperRow,
+    TableRow,
+    catalogue_document,
+    claimed_words,
+    command_words,
+    counts,
+    entry_part,
+    plain_words,
+)
 from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.terminal import render_catalogue, write_parts
 from fedrec_auditor.reports.words import between, settings_words, short
 from tests.reports.printing import printed
 

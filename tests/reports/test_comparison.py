@@ -12,8 +12,7 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.change import Trend
-from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
 

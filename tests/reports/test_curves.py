@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.reports.curves import RATES, TradeOff, read_curve, resolution, roc_curve
+from fedrec_auditor.reports.charts import RATES, TradeOff, read_curve, resolution, roc_curve
 from fedrec_auditor.reports.rows import RocRow
 from tests.reports.conftest import roc, rocs
 

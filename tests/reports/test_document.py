@@ -12,7 +12,6 @@ from markdown_it import MarkdownIt
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, markdown
-from fedrec_auditor.reports.anchor import anchors
 from fedrec_auditor.reports.attack_words import gain_words
 from fedrec_auditor.reports.document import (
     Facts,
@@ -23,17 +22,17 @@ from fedrec_auditor.reports.document import (
     Picture,
     Pictures,
     Said,
+    sentences,
 )
-from fedrec_auditor.reports.document_terminal import write_blocks
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import SkippedRow
-from fedrec_auditor.reports.say import say_claimed, say_measured, say_proved
+from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.system_document import claim_parts, system_document
-from fedrec_auditor.reports.words import number
+from fedrec_auditor.reports.terminal import write_blocks
+from fedrec_auditor.reports.words import number, say_claimed, say_measured, say_proved
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
 

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from fedrec_auditor.reports import frontier
-from fedrec_auditor.reports.sweep_record import Sweep
-from fedrec_auditor.reports.sweep_rows import OverTrainingsRow, VariantRow
+from fedrec_auditor.reports.sweep import OverTrainingsRow, Sweep, VariantRow
 
 TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
 

@@ -13,9 +13,8 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
 from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record import GateOutcome, Record
 from fedrec_auditor.reports.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.severity import DISTINGUISHER
 from tests.command import cli

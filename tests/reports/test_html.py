@@ -13,7 +13,7 @@ import pytest
 
 from fedrec_auditor import reports
 from fedrec_auditor.reports import html, markdown
-from fedrec_auditor.reports.plots import interval, ladder
+from fedrec_auditor.reports.charts import interval, ladder
 from fedrec_auditor.reports.record import Record
 
 VOID = {"meta", "br", "img", "input", "hr", "link"}

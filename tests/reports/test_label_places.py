@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedrec_auditor.reports.label_places import label_places
+from fedrec_auditor.reports.drawing import label_places
 
 WITHIN = (0.0, 0.0, 150.0, 120.0)
 

@@ -12,10 +12,10 @@ import pytest
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.document import sentences
 from fedrec_auditor.reports.glance import hidden_words
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.reports.section import Section
 from tests.reports.conftest import finding, upper

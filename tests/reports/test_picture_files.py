@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from fedrec_auditor.reports.figures import Drawing, figures
-from fedrec_auditor.reports.picture_files import __file__, light_palette, standalone, write_pictures
+from fedrec_auditor.reports.files import __file__, light_palette, standalone, write_pictures
 from fedrec_auditor.reports.record import Record
 
 SVG = "{http://www.w3.org/2000/svg}"

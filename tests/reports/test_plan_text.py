@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.plan.plan import Plan, make_plan
-from fedrec_auditor.reports.plan_text import plan_text
+from fedrec_auditor.reports.html import plan_text
 from tests.texts import LETTERS
 
 NUMBERS = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.reports.plots import ladder
+from fedrec_auditor.reports.charts import ladder
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
 from tests.reports.conftest import findings

@@ -16,11 +16,11 @@ from rich.cells import cell_len
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import junit, markdown, terminal, words
-from fedrec_auditor.reports.findings_terminal import render_findings
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import sections
+from fedrec_auditor.reports.terminal import render_findings
 from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"

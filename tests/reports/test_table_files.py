@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fedrec_auditor.reports.files import TABLES, csv_table, write_tables
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.table_files import TABLES, csv_table, write_tables
 
 
 def test_csv_reads_back(record: Record) -> None:

@@ -20,7 +20,7 @@ from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.figures import trade_offs
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.witness_words import outcome_words, probability_words, ratio_words
+from fedrec_auditor.reports.words import outcome_words, probability_words, ratio_words
 from tests.reports.conftest import finding, lower, scope, upper
 
 
