@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -128,7 +128,7 @@ def question(finding: Finding) -> tuple[Hashable, ...]:
 
 
 def audit_differences(record: Contents, baseline: Contents) -> Iterator[str]:
-    """A sentence on each of the three that is not the same; the systems are left to others."""
+    """A sentence on each of data, plan and versions that is not the same, but for the systems."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
         names = [
@@ -136,10 +136,10 @@ def audit_differences(record: Contents, baseline: Contents) -> Iterator[str]:
             for each in (now.data, was.data)
         ]
         yield f"Other data: {names[0]}, was {names[1]}."
-    plans = [
+    plans = (
         {name: value for name, value in leaves(each.plan) if name != "targets"}
         for each in (record, baseline)
-    ]
+    )
     if told := _apart(*plans):
         yield f"Other plan: {told}."
     if told := _apart(now.versions, was.versions):
@@ -180,8 +180,48 @@ _APART = 1e-3
 """How far apart two calculated epsilons are that are not the same, relative to the larger."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An epsilon as one audit knows it without assumptions: ``least`` is shown, ``most`` known.
+
+    What is shown by chance above what the same audit proves counts as what is proved.
+    """
+
+    least: Bound | None
+    most: Bound | None
+
+    @classmethod
+    def of(cls, finding: Finding) -> _Known:
+        """The interval of a finding."""
+        shown, proof = finding.shown, finding.accounted
+        most = proof if proof is not None and not proof.assumptions else None
+        if shown is not None and most is not None and _exceeds(shown, most):
+            shown = replace(shown, epsilon=most.epsilon)
+        known = cls(shown, most)
+        if shown is None or not (shown.tight and known.calculated):
+            return known
+        return cls(shown, min(filter(None, (most, shown)), key=lambda bound: bound.epsilon))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that is shown; 0 if none is."""
+        return 0.0 if self.least is None else self.least.epsilon
+
+    @property
+    def calculated(self) -> bool:
+        """Whether what is shown rests on no samples."""
+        return self.least is None or self.least.confidence == 1.0
+
+    @property
+    def words(self) -> str:
+        """What is shown, and how sure that is."""
+        if self.least is None:
+            return "nothing"
+        return shown_epsilon(self.epsilon) + f" ({sure_words(self.least)})" * (not self.calculated)
+
+
 def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """What is shown and what is proved of each question that both audits ask."""
+    """Changes of what is shown and what is proved of each question that both audits ask."""
     for now, old in pairs(record.findings, baseline.findings, question):
         yield from filter(None, (_shown(now, old), _proved(now, old)))
 
@@ -189,94 +229,59 @@ def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
 def moved_samples(record: Contents, baseline: Contents) -> int:
     """How many lower bounds rest on samples and moved, but by no more than noise may."""
     return sum(
-        not (_calculated(_lower(now)) and _calculated(_lower(old)))
-        and _differ(_epsilon(_lower(now)) or 0.0, _epsilon(_lower(old)) or 0.0)
+        not (after.calculated and was.calculated)
+        and _differ(after.epsilon, was.epsilon)
         and _shown(now, old) is None
         for now, old in pairs(record.findings, baseline.findings, question)
+        for after, was in [(_Known.of(now), _Known.of(old))]
     )
 
 
 def _shown(now: Finding, old: Finding) -> Change | None:
-    after, was = _lower(now), _lower(old)
-    rose, fell = _exceeds(after, _upper(old)), _exceeds(was, _upper(now))
-    both = _calculated(after) and _calculated(was)
-    if both and _differ(_epsilon(after) or 0.0, _epsilon(was) or 0.0):
-        words = f"was {_least(was)}"
-        rose |= after is not None and was is not None and after.epsilon > was.epsilon
+    after, was = _Known.of(now), _Known.of(old)
+    rose, fell = _exceeds(after.least, was.most), _exceeds(was.least, after.most)
+    if after.calculated and was.calculated and _differ(after.epsilon, was.epsilon):
+        words = f"was {was.words}"
+        rose |= bool(after.least and was.least) and after.epsilon > was.epsilon
     elif rose:
-        words = f"while it was {_most(_upper(old))}"
+        words = f"while it was {_most(was.most)}"
     elif fell:
-        words = f"and {_most(_upper(now))}, was {_least(was)}"
+        words = f"and {_most(after.most)}, was {was.words}"
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
-    words = f"epsilon shown is {_least(after)}, {words}, for {question_words(now)}."
-    return Change(trend, Subject.SHOWN, now.target, words, _epsilon(was), _epsilon(after))
+    words = f"epsilon shown is {after.words}, {words}, for {question_words(now)}."
+    ends = (None if each.least is None else each.epsilon for each in (was, after))
+    return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
 
 def _proved(now: Finding, old: Finding) -> Change | None:
-    after, was = _proof(now), _proof(old)
+    """The change of what is proved at the delta that is asked."""
+    after, was = (
+        proof if proof is not None and proof.delta <= each.delta else None
+        for each, proof in ((now, now.accounted), (old, old.accounted))
+    )
     most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
-    moved = _differ(most, before)
-    if_so, if_then = assumption_words(after), assumption_words(was)
-    same = if_so == if_then
-    if not moved and same:
+    moved, if_so, if_then = _differ(most, before), assumption_words(after), assumption_words(was)
+    if not moved and if_so == if_then:
         return None
     trend = Trend.OTHER
     if moved:
         trend = Trend.WORSE if most > before else Trend.BETTER
-    told = (f"epsilon proved is {_most(after)}", "" if same else if_so, f"was {_most(was)}")
-    about = f"for {question_words(now)}"
-    words = f"{', '.join(filter(None, (*told, if_then, about)))}."
+    told = (_most(after), if_so if if_so != if_then else "", f"was {_most(was)}", if_then)
+    words = f"epsilon proved is {', '.join(filter(None, told))}, for {question_words(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, most)
-
-
-def _lower(finding: Finding) -> Bound | None:
-    """What is shown without an assumption, and no more than the same audit proves."""
-    shown, proof = finding.shown, finding.accounted
-    if _exceeds(shown, proof) and shown is not None and proof is not None:  # by chance
-        return replace(shown, epsilon=proof.epsilon)
-    return shown
-
-
-def _upper(finding: Finding) -> Bound | None:
-    """The least that epsilon is known to be at most without an assumption."""
-    shown, proof = _lower(finding), finding.accounted
-    known = [proof] if proof is not None and not proof.assumptions else []
-    known += [shown] if shown is not None and shown.tight and _calculated(shown) else []
-    return min(known, key=lambda bound: bound.epsilon, default=None)
-
-
-def _proof(finding: Finding) -> Bound | None:
-    """What is proved at the delta that is asked."""
-    proof = finding.accounted
-    return proof if proof is not None and proof.delta <= finding.delta else None
 
 
 def _exceeds(shown: Bound | None, most: Bound | None) -> bool:
     """Whether a bound refutes one that assumes nothing, by more than rounding."""
-    if shown is None or most is None or most.assumptions:
+    if shown is None or most is None:
         return False
     return refutes(shown, most) and _differ(shown.epsilon, most.epsilon)
 
 
-def _calculated(bound: Bound | None) -> bool:
-    return bound is None or bound.confidence == 1.0
-
-
-def _epsilon(bound: Bound | None) -> float | None:
-    return None if bound is None else bound.epsilon
-
-
 def _differ(one: float, other: float) -> bool:
     return not math.isclose(one, other, rel_tol=_APART, abs_tol=1e-12)
-
-
-def _least(bound: Bound | None) -> str:
-    if bound is None:
-        return "nothing"
-    least = shown_epsilon(bound.epsilon)
-    return least if bound.confidence == 1.0 else f"{least} ({sure_words(bound)})"
 
 
 def _most(bound: Bound | None) -> str:
@@ -377,6 +382,17 @@ class Comparison:
         return f"{said}." if known else f"{said} in what could be compared."
 
     @property
+    def rule(self) -> str:
+        """The rule for what counts as a change."""
+        return (
+            "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
+            "thousandth; a sampled one that passes what the other audit proves; a figure of utility "
+            f"or of an attack (of these {self.rows:,} are compared) whose intervals do not overlap, "
+            "widened for how many are compared. An attack's are of one training: where the seeds "
+            "differ, it is neither worse nor better."
+        )
+
+    @property
     def code(self) -> int:
         """Exit code: 1 if something is worse, 3 if part or all could not be compared, else 0."""
         if self.worse:
@@ -474,9 +490,10 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _uncertain(record: Contents, baseline: Contents) -> Iterator[str]:
+    findings, rows = baseline.findings, comparable(baseline)
     lost = (
-        (_gone(record.findings, baseline.findings, _judged), "finding"),
-        (_gone(comparable(record), comparable(baseline), _row_key), "attack row"),
+        (len(findings) - len(pairs(record.findings, findings, _judged)), "finding"),
+        (len(rows) - len(pairs(comparable(record), rows, _row_key)), "attack row"),
     )
     gone = [counted(count, what) for count, what in lost if count]
     if gone:
@@ -497,11 +514,6 @@ def _targets(record: Contents) -> set[str]:
 def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
     now, was = (f"{brief(each.value)} {ends_words(each)}" for each in (row, old))
     return f"{now}, was {was}."
-
-
-def _gone(now: Sequence[Kept], before: Sequence[Kept], key: Callable[[Kept], Hashable]) -> int:
-    """How many rows there are no longer."""
-    return len(numbered(before, key).keys() - numbered(now, key).keys())
 
 
 def _judged(finding: Finding) -> Hashable:

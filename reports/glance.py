@@ -45,6 +45,7 @@ from fedrec_auditor.reports.words import (
     capitalized,
     counted,
     flag_words,
+    listed,
     percent,
     proved_of,
     question_words,
@@ -99,6 +100,11 @@ class Glance:
     unseen: str
 
     @property
+    def finding(self) -> Finding | None:
+        """The finding to name first."""
+        return self.section.headline_finding
+
+    @property
     def assessment(self) -> Assessment:
         """How bad at least, by the rule of ``severity``, and what was not assessed."""
         return severity_of(self.section, self.leaking)
@@ -116,12 +122,7 @@ class Glance:
     @property
     def claim_severity(self) -> Severity | None:
         """How bad what became of the claim is; None where none was judged."""
-        return claim_severity(self.section.headline_finding)
-
-    @property
-    def learned(self) -> str:
-        """How bad what was learned is, in a word or few."""
-        return self.leak.words.lower()
+        return claim_severity(self.finding)
 
     @property
     def gap_line(self) -> str:
@@ -136,61 +137,58 @@ class Glance:
     @property
     def verdict(self) -> str:
         """What became of the claim, in a word or few."""
-        finding = self.section.headline_finding
+        finding = self.finding
         if finding is None:
             return "not judged"
         flag = flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
         word = "none" if finding.verdict is Verdict.NO_CLAIM else WORDS[finding.verdict]
-        return word + (f", {flag}" if flag else "")
+        return listed(word, flag)
 
     @property
     def claim(self) -> str:
         """The numbers of the claim; empty where none was made or judged."""
-        finding = self.section.headline_finding
+        finding = self.finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
-        word, proof = CLAIMED[finding.claim.basis], finding.accounted
-        parts = [f"epsilon {word} {brief(finding.claim.epsilon)}"]
+        proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
+        proved = "" if refuted else "none proved"
         if proof is not None and math.isfinite(proof.epsilon):
-            parts.append(f"proved ≤{proved_of(finding)}")
-        elif finding.verdict is not Verdict.VIOLATED:
-            parts.append("none proved")
-        if finding.shown is not None:
-            parts.append(f"shown {_sign(finding.shown, finding)}{_factor(finding)}")
-        return ", ".join(parts)
+            proved = f"proved ≤{proved_of(finding)}"
+        shown = "" if finding.shown is None else f"shown {_sign(finding.shown, finding)}"
+        if refuted and shown and finding.claim.epsilon > 0.0 and shown != "shown ∞":
+            times = at_least(finding.shown.epsilon / finding.claim.epsilon)
+            shown += f", {times} times as much"
+        claimed = f"epsilon {CLAIMED[finding.claim.basis]} {brief(finding.claim.epsilon)}"
+        return listed(claimed, proved, shown)
 
     @property
     def scope(self) -> str:
         """What the claim's numbers are for, and what they rest on; empty where it has none."""
-        finding = self.section.headline_finding
+        finding = self.finding
         if finding is None or not self.claim:
             return ""
-        rests = [] if finding.shown is None else [f"shown: {sure_words(finding.shown)}"]
-        if assumed := assumption_words(finding.accounted):
-            rests.append(f"proved {assumed}")
-        return f"for {question_words(finding)}" + (f" ({'; '.join(rests)})" if rests else "")
+        assumed = assumption_words(finding.accounted)
+        shown = "" if finding.shown is None else f"shown: {sure_words(finding.shown)}"
+        rests = listed(shown, f"proved {assumed}" if assumed else "", by="; ")
+        return f"for {question_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
         """What became of the claim, with its numbers and what they are for."""
-        finding = self.section.headline_finding
+        finding = self.finding
         if finding is None:
             return "No claim was judged."
-        said = _SENTENCES[finding.verdict]
-        if self.claim:
-            said += f": {self.claim}, {self.scope}"
-        if self.shown:
-            said += f"; {self.shown}"
-        if finding.vacuous:
-            said += ". So large an epsilon promises next to nothing"
-        return f"{said}."
+        claim = listed(self.claim, self.scope)
+        said = listed(_SENTENCES[finding.verdict], claim, by=": ")
+        little = ". So large an epsilon promises next to nothing" if finding.vacuous else ""
+        return f"{listed(said, self.shown, by='; ')}{little}."
 
     @property
     def head(self) -> str:
         """What became of the claim and its numbers, in few words; what they are for: ``about``."""
         most = self._largest
         told = self.claim or ("" if most is None else f"epsilon shown {_sign(most)}")
-        return f"claim {self.verdict}" + (f"; {told}" if told else "")
+        return listed(f"claim {self.verdict}", told, by="; ")
 
     @property
     def about(self) -> str:
@@ -203,7 +201,13 @@ class Glance:
     @property
     def got(self) -> str:
         """What an attacker got, or that none got more than is guessed; and if training broke."""
-        return "; ".join(filter(None, (self._won, self._also, self.broken)))
+        return listed(self._won, self._also, self.broken, by="; ")
+
+    @property
+    def got_words(self) -> str:
+        """What an attacker got, and by which attack."""
+        won = listed(self._won, f"({self.by})" if self.by else "", by=" ")
+        return capitalized(listed(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
@@ -211,11 +215,9 @@ class Glance:
         counts = self.section.messages
         if counts is None or 2 * counts.unread <= counts.sent:
             return ""
-        sentence = f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
         figures = self.section.utility
-        if not figures or beats_guessing(figures):
-            return sentence
-        return f"the training broke down: {sentence}"
+        harmed = "the training broke down: " if figures and not beats_guessing(figures) else ""
+        return f"{harmed}{counts.unread:,} of {counts.sent:,} messages tell nothing"
 
     @property
     def shortfall(self) -> str:
@@ -226,17 +228,21 @@ class Glance:
     def _won(self) -> str:
         if self.leaking:
             return got_words(self.leaking[0].row)
-        if self.rows:
-            said = f"{len(self.little):,} of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
-            if lost := len(self.section.unplayed):
-                said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
-            said += f"; {self.unseen}"
-            tested = "hardly tested: " if self.leak.gap else ""
-            if not self.little:
-                return f"{tested}none of the attacks tried beat guessing ({said})"
-            told = got_words(self.little[0].row)
-            return f"{tested}little more than is guessed: {told} ({said})"
-        return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+        if not self.rows:
+            return (
+                "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+            )
+        lost = len(self.section.unplayed)
+        said = listed(
+            f"{len(self.little):,} of {counted(self.rows, 'figure')}",
+            f"{lost} attack{'' if lost == 1 else 's'} could not run" if lost else "",
+            self.unseen,
+            by="; ",
+        )
+        tested = "hardly tested: " if self.leak.gap else ""
+        if not self.little:
+            return f"{tested}none of the attacks tried beat guessing ({said})"
+        return f"{tested}little more than is guessed: {got_words(self.little[0].row)} ({said})"
 
     @property
     def _also(self) -> str:
@@ -247,15 +253,14 @@ class Glance:
     @property
     def by(self) -> str:
         """The attack, the metric that got it and its interval; empty if none did."""
-        found = self.leaking or self.little
-        if not found:
-            return ""
-        row = found[0].row
-        ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
-        if row.gain is not None:
-            ends += f", above guessing by {brief(row.gain.ci_low)} to {brief(row.gain.ci_high)},"
-        over = trainings_words([row])
-        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence, {over}"
+        for leak in (*self.leaking, *self.little):
+            row, gain = leak.row, leak.row.gain
+            ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
+            if gain is not None:
+                ends += f", above guessing by {brief(gain.ci_low)} to {brief(gain.ci_high)},"
+            sure = f"{percent(row.confidence)} confidence, {trainings_words([row])}"
+            return f"{row.attack}, {row.metric}: {ends} at {sure}"
+        return ""
 
     @property
     def shown(self) -> str:
@@ -273,40 +278,30 @@ class Glance:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {told}.")
         if self.broken:
             alarms.append(f"Train it again before a figure is quoted ({self.broken}).")
-        leaks, gap = bool(self.leaking), self.leak.gap
-        return next_step(self.section, leaks=leaks, alarms=alarms, gap=gap)
-
-    @property
-    def got_words(self) -> str:
-        """What an attacker got, and by which attack."""
-        by = f" ({self.by})" if self.by else ""
-        return capitalized("; ".join(filter(None, (self._won + by, self._also, self.broken))))
+        return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
 
     @property
     def line(self) -> str:
         """All of it on one line, as a log has it."""
-        claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
+        claim = listed(f"claim {self.verdict}", listed(self.claim, self.scope), by=": ")
         told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
-        said = f"{self.section.target}: {self.assessment.words}; "
-        return said + " ".join(filter(None, told))
+        return f"{self.section.target}: {self.assessment.words}; {listed(*told, by=' ')}"
 
     @property
     def exposed(self) -> str:
         """How bad it is and by what: the claim, what an attacker got, or the epsilon shown."""
-        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
-        shown = "" if largest is None else f"; epsilon shown: {_shown(largest)}"
-        severity = f"{self.assessment.words}; claim {self.verdict}; leak {self.learned}"
-        return f"{self.section.target}: {severity}; {self.got}{shown}"
+        most = _most_shown(self.section)
+        shown = "" if most is None else f"epsilon shown: {_shown(most)}"
+        leak = f"leak {self.leak.words.lower()}"
+        severity = f"{self.assessment.words}; claim {self.verdict}; {leak}"
+        return f"{self.section.target}: {listed(severity, self.got, shown, by='; ')}"
 
     @property
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope, where it is more than the headline tells."""
-        told = self.section.headline_finding
-        quoted = told.shown if told is not None and self.claim else None
-        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
-        if largest is None or (quoted is not None and largest.epsilon <= quoted.epsilon):
-            return None
-        return largest
+        quoted = self.finding.shown if self.finding is not None and self.claim else None
+        most = _most_shown(self.section)
+        return None if most and quoted and most.epsilon <= quoted.epsilon else most
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,15 +310,6 @@ class Share:
 
     count: int
     words: str
-
-
-def _factor(finding: Finding) -> str:
-    """How many times a false claim is exceeded, rounded down; empty where no number says it."""
-    claim, shown = finding.claim.epsilon, finding.shown
-    if finding.verdict is not Verdict.VIOLATED or shown is None or not claim:
-        return ""
-    times = shown.epsilon / claim
-    return f", {at_least(times)} times as much" if times < math.inf else ""
 
 
 def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:
@@ -394,11 +380,16 @@ def _hides(finding: Finding) -> bool:
 
 
 def _order(glance: Glance) -> tuple[int, int, float, float]:
-    finding = glance.section.headline_finding
+    finding = glance.finding
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
-    won = most_won(glance.leaking)
-    shown = max((bound.epsilon for bound in shown_bounds(glance.section)), default=0.0)
-    return glance.severity.place, tier, -won, -shown
+    most = _most_shown(glance.section)
+    shown = 0.0 if most is None else most.epsilon
+    return glance.severity.place, tier, -most_won(glance.leaking), -shown
+
+
+def _most_shown(section: Section) -> Bound | None:
+    """The largest lower bound in any scope."""
+    return max(shown_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _telling(leak: Leak) -> tuple[bool, int, int, float]:

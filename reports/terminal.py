@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate, Word
 from fedrec_auditor.reports.catalogue import (
@@ -27,6 +23,7 @@ from fedrec_auditor.reports.frontier import EPSILONS, frontiers, level_words, wi
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
+    print_each,
     print_hanging,
     print_line,
     print_text,
@@ -48,6 +45,9 @@ from fedrec_auditor.reports.words import (
     printable,
 )
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 STEP = 2
 """Columns by which a part's blocks stand further in than its title."""
 _LABEL = 16
@@ -55,20 +55,25 @@ _LABEL = 16
 
 
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
-    """Print the blocks of a part below each other; what is detail is named only."""
+    """Print the blocks of a part below each other; what is detail is named only.
+
+    A row of a table is an item: what names it, and the other cells behind their heads.
+    """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
             print_hanging(console, block.text, indent=indent)
         elif isinstance(block, Listing):
-            for text in block.texts:
-                print_hanging(console, text, "-", indent=indent)
+            print_each(console, block.texts, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
                 label = f"{f'{printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, width_of(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Grid):
-            _write_table(block, console, indent)
+            for first, *rest in block.rows:
+                named = zip(block.heads[1:], rest, strict=True)
+                cells = "; ".join(f"{head} {cell}" for head, cell in named if cell)
+                print_hanging(console, f"{first}: {cells}", "-", indent=indent)
         elif isinstance(block, Passage):
             if place and not block.detail:
                 console.print()
@@ -92,34 +97,28 @@ def write_parts(parts: Iterable[Passage], console: Console) -> None:
         console.print()
 
 
-def _write_table(table: Grid, console: Console, indent: int) -> None:
-    """An item a row: what names it, and the other cells behind their heads."""
-    for first, *rest in table.rows:
-        cells = (f"{head} {cell}" for head, cell in zip(table.heads[1:], rest, strict=True) if cell)
-        print_hanging(console, f"{first}: {'; '.join(cells)}", "-", indent=indent)
+def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
+    """Findings of each target, claim by claim, without attacks."""
+    for target in dict.fromkeys(finding.target for finding in findings):
+        judged = [(finding, "") for finding in findings if finding.target == target]
+        yield Passage(target, tuple(claim_parts(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
     """Print what is found of targets, claim by claim, the worst first."""
-    _print_findings(sorted(findings, key=worst_first), console)
+    for part in findings_parts(sorted(findings, key=worst_first)):
+        write_part(part, console)
 
 
 def findings_text(findings: Sequence[Finding], width: int) -> str:
-    """The same in their own order, in lines of ``width`` columns where words permit."""
+    """Findings in their own order, in lines of ``width`` columns where words permit."""
     from rich.console import Console
 
-    file = io.StringIO()
-    _print_findings(
-        findings, Console(file=file, width=width, force_terminal=True, color_system=None)
-    )
-    return file.getvalue().rstrip("\n")
-
-
-def _print_findings(findings: Sequence[Finding], console: Console) -> None:
-    for target in dict.fromkeys(finding.target for finding in findings):
-        judged = [(finding, "") for finding in findings if finding.target == target]
-        whole = Passage(target, tuple(claim_parts(judged, plain=True)))
-        write_part(whole, console)
+    console = Console(width=width, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        for part in findings_parts(findings):
+            write_part(part, console)
+    return captured.get().rstrip("\n")
 
 
 _BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
@@ -164,6 +163,9 @@ def _brief(row: CatalogueRow) -> Passage:
 
 def render_sweep(swept: SweepContents, console: Console) -> None:
     """Print a table for each system, and what failed."""
+    from rich.table import Table
+    from rich.text import Text
+
     for system in frontiers(swept):
         table = Table(title=Text(printable(system.target)), title_justify="left")
         wider = ("proved", "shown") if system.wider else ()
@@ -183,12 +185,10 @@ def render_sweep(swept: SweepContents, console: Console) -> None:
             f"epsilon: {system.scope}" if system.scope else "",
         )
         console.print(Text(printable("; ".join(filter(None, said)) + ".")))
-    if missing := without_utility(swept):
-        console.print(Text(printable(missing)))
-    for answer in swept.answers:
-        console.print(Text(printable(f"{answer.target}: {answer.words}")))
-    for error in swept.errors:
-        console.print(Text(printable(f"error: {error}")))
+    answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
+    errors = (f"error: {error}" for error in swept.errors)
+    for line in filter(None, (without_utility(swept), *answers, *errors)):
+        console.print(Text(printable(line)))
 
 
 def _sweep_figure(row: OverTrainingsRow | None) -> str:
@@ -229,10 +229,8 @@ def render(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.unplayed) for section in sections(record)}
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
-    for note in record.notes:
-        print_hanging(console, note, "note:", style="yellow")
-    for error in record.errors:
-        print_hanging(console, error, "error:", style="bold red")
+    print_each(console, record.notes, "note:", "yellow")
+    print_each(console, record.errors, "error:", "bold red")
 
 
 def render_system(record: Contents, glance: Glance, console: Console) -> None:
@@ -246,17 +244,13 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
     if outcome.leak:
         print_hanging(console, outcome.leak)
-    for glance in outcome.failing:
-        print_hanging(console, glance.exposed, "fails:", style="bold red")
+    print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
     so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
-    for line in outcome.unassessed:
-        allowed = ". Allowed" if NOT_ASSESSED in gate.allow else so
-        print_hanging(console, f"{line}{allowed}", "not assessed:", style="yellow")
+    so = ". Allowed" if NOT_ASSESSED in gate.allow else so
+    print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
-        for line in compared.worse:
-            print_hanging(console, line, "worse:", style="bold red")
-        for line in (*compared.differences, *compared.uncertain):
-            print_hanging(console, line, "note:", style="yellow")
+        print_each(console, compared.worse, "worse:", "bold red")
+        print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
         if not compared.worse:
             print_line(console, f"Against the baseline: {compared.conclusion}")
 
@@ -265,8 +259,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     """Print what differs between the audits first: anything may have moved for that."""
     if compared.differences:
         print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
-        for line in compared.differences:
-            print_hanging(console, line, "-", indent=2)
+        print_each(console, compared.differences, "-", indent=2)
     else:
         print_line(console, "The same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
@@ -274,26 +267,12 @@ def render_comparison(compared: Comparison, console: Console) -> None:
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
-        for line in lines:
-            print_hanging(console, line, "-", indent=2)
+        print_each(console, lines, "-", indent=2)
     console.print()
-    for line in compared.uncertain:
-        print_hanging(console, line, "note:", style="yellow")
-    for line in compared.unassessed:
-        print_hanging(console, line, "not assessed:", style="yellow")
-    print_hanging(console, rule(compared))
+    print_each(console, compared.uncertain, "note:", "yellow")
+    print_each(console, compared.unassessed, "not assessed:", "yellow")
+    print_hanging(console, compared.rule)
     print_line(console, compared.conclusion, "bold")
-
-
-def rule(compared: Comparison) -> str:
-    """Rule for a change."""
-    return (
-        "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
-        "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "
-        f"of an attack (of these {compared.rows:,} are compared) whose intervals do not overlap, "
-        "widened for how many are compared. An attack's are of one training: where the seeds "
-        "differ, it is neither worse nor better."
-    )
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:
@@ -334,5 +313,4 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
-        for line in filter(None, told):
-            print_hanging(console, line, indent=_INDENT)
+        print_each(console, filter(None, told), "", indent=_INDENT)

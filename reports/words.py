@@ -140,6 +140,11 @@ def capitalized(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def listed(*texts: str, by: str = ", ") -> str:
+    """The texts that are not empty, one behind the other."""
+    return by.join(filter(None, texts))
+
+
 def number(value: float) -> str:
     """At most 6 significant digits; thousands are grouped; infinity is its sign."""
     if math.isinf(value):

@@ -98,9 +98,9 @@ def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
     upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
     assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
     assert seen(record, open_, skipped=unread).assessment.words == "Medium or worse"
-    assert seen(record, open_, skipped=unread).learned == "not assessed"
+    assert seen(record, open_, skipped=unread).leak.words == "Not assessed"
     some = seen(record, upheld, won(record, 0.15), skipped=unread)
-    assert (some.severity, some.learned) == (Severity.MEDIUM, "medium or worse")
+    assert (some.severity, some.leak.words) == (Severity.MEDIUM, "Medium or worse")
 
 
 @pytest.mark.parametrize(
