@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UsersRow, UtilityRow
-from fedrec_auditor.reports.words import brief, percent
+from fedrec_auditor.reports.say import brief, percent
 
 BROKEN = "Somebody breaks the protocol:"
 """How the note of an attack begins to say that it sees what the protocol hides."""

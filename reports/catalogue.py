@@ -17,25 +17,9 @@ from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text
 from fedrec_auditor.reports.rows import Finding, Row
-from fedrec_auditor.reports.words import (
-    BASES,
-    CLAIMED,
-    WORDS,
-    counted,
-    delta_words,
-    found_words,
-    guess_words,
-    number,
-    pair_scope_words,
-    say_measured,
-    say_proved,
-    settings_words,
-    short,
-    short_least,
-    short_most,
-)
 
 _MOST = 6  # numbers of one entry that a report lists
 Setting = bool | int | float | str
@@ -225,9 +209,9 @@ _DERIVED = {
 
 def judgement_words(row: CatalogueRow) -> str:
     """What became of the claim, and whether the numbers come out, where there are any."""
-    said = [] if row.verdict is None else [WORDS[row.verdict]]
+    said = [] if row.verdict is None else [say.WORDS[row.verdict]]
     if row.arithmetic is not None:
-        said.append(f"numbers {WORDS[row.arithmetic]}" if said else WORDS[row.arithmetic])
+        said.append(f"numbers {say.WORDS[row.arithmetic]}" if said else say.WORDS[row.arithmetic])
     return ", ".join(said)
 
 
@@ -236,10 +220,10 @@ def claimed_words(row: CatalogueRow) -> str:
     if row.claimed_epsilon is None:
         value = stated_words(_chosen(row))
     else:
-        value = "no epsilon" if math.isinf(row.claimed_epsilon) else short(row.claimed_epsilon)
+        value = "no epsilon" if math.isinf(row.claimed_epsilon) else say.short(row.claimed_epsilon)
         if row.delta:
-            value += f", {delta_words(row.delta)}"
-        value += f", {BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
+            value += f", {say.delta_words(row.delta)}"
+        value += f", {say.BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
     return _with(row, row.claimed, value)
 
 
@@ -250,22 +234,22 @@ def figure_words(row: CatalogueRow) -> str:
 
 def holds_words(row: CatalogueRow) -> str:
     """The formula of what holds with its value; without, where several numbers stand for it."""
-    value = right_words(_chosen(row)) if row.finding is None else found_words(row.finding)
+    value = right_words(_chosen(row)) if row.finding is None else say.found_words(row.finding)
     return _with(row, row.provable, value)
 
 
-def stated_words(figure: Figure, exactly: Callable[[float], str] = short) -> str:
+def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
     """The number that a paper states or relies on."""
     if figure.word is Arithmetic.LOOSE and math.isinf(figure.claimed):
         return "no bound"
     return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
 
 
-def right_words(figure: Figure, exactly: Callable[[float], str] = short) -> str:
+def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
     """The number computed here; where it is a bound, from which side."""
     if figure.side is Side.UPPER:
-        return f"at most {short_most(figure.right)}"
-    return f"at least {short_least(figure.right)}" if figure.side else exactly(figure.right)
+        return f"at most {say.short_most(figure.right)}"
+    return f"at least {say.short_least(figure.right)}" if figure.side else exactly(figure.right)
 
 
 def assumed_words(row: CatalogueRow) -> str:
@@ -278,7 +262,7 @@ def plain_words(row: CatalogueRow) -> str:
     """What the verdict means for a user, in a sentence or two."""
     said = []
     if row.finding is not None:
-        said.append(guess_words(row.finding))
+        said.append(say.guess_words(row.finding))
         said += ["So large an epsilon promises next to nothing."] if row.finding.vacuous else []
     if row.computed_at:
         said.append(f"Computed {row.computed_at}.")
@@ -310,7 +294,7 @@ def command_words(row: CatalogueRow) -> str:
     """The command that asks the entry's questions again: of a system, or of released code."""
     if row.paper.code:
         return f"auditor claims {row.number}"
-    parts = ["auditor claims", row.target, settings_words(row.settings)]
+    parts = ["auditor claims", row.target, say.settings_words(row.settings)]
     if (row.n_users, row.n_items) != (943, 1682):
         parts.append(f"--users {row.n_users} --items {row.n_items}")
     return " ".join(part for part in parts if part)
@@ -318,7 +302,7 @@ def command_words(row: CatalogueRow) -> str:
 
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
     """A number that does not come out, beside the right one, with digits that tell them apart."""
-    said = short if short(figure.claimed) != short(figure.right) else number
+    said = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
     stated, right = stated_words(figure, said), right_words(figure, said)
     return f"In numbers, {figure.what}: {stated} {by_words(row)}, {right} computed here."
 
@@ -353,7 +337,7 @@ _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
     """What papers claim and what holds, with their tables of epsilons."""
     words: list[Word] = [*Verdict, *Arithmetic]
-    meanings = tuple(f"{WORDS[word]} ({word}): {word.meaning}" for word in words)
+    meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
     about = tuple(
         (
@@ -401,8 +385,8 @@ def entry_part(row: CatalogueRow) -> Passage:
         cells = tuple(
             (
                 figure.what,
-                stated_words(figure, number),
-                right_words(figure, number),
+                stated_words(figure, say.number),
+                right_words(figure, say.number),
                 _AGREES[figure.word],
                 figure.how,
             )
@@ -426,10 +410,10 @@ def table_part(tables: EpsilonTables) -> Passage:
         (
             str(row.table),
             f"{row.clients} / {row.n_users}",
-            number(row.delta),
+            say.number(row.delta),
             f"{row.printed:.4f}",
             f"{row.counted:.4f}",
-            f"{short_least(row.lower)} to {short_most(row.upper)}",
+            f"{say.short_least(row.lower)} to {say.short_most(row.upper)}",
         )
         for row in tables.rows
     )
@@ -455,7 +439,7 @@ def counts(rows: Sequence[CatalogueRow]) -> str:
             words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
             several = len({row.repeats or row.number for row in mine})
             entries = f", in {len(mine)} entries" if several < len(mine) else ""
-            said.append(f"{counted(several, f'{basis} statement')}{entries}: {words}.")
+            said.append(f"{say.counted(several, f'{basis} statement')}{entries}: {words}.")
     return " ".join(said)
 
 
@@ -463,29 +447,29 @@ def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
     tally = Counter(kinds.values())
     apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
     known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""
-    return f"{len(kinds)} {WORDS[word]}{known}"
+    return f"{len(kinds)} {say.WORDS[word]}{known}"
 
 
 def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
     yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
-    yield CLAIMED[row.whose].capitalize(), claimed_words(row)
+    yield say.CLAIMED[row.whose].capitalize(), claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
-        yield "Proved", say_proved(row.finding)
-        yield "Shown", say_measured(row.finding)
+        yield "Proved", say.proved(row.finding)
+        yield "Shown", say.measured(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, found = short(row.repaired.claim.epsilon), found_words(row.repaired)
-        settings = settings_words(row.repaired_settings)
+        claim, found = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
+        settings = say.settings_words(row.repaired_settings)
         if row.paper.code:  # of what is drawn, which no command sets
             settings = settings.replace("--set ", "")
-        word = WORDS[row.repaired.verdict]
+        word = say.WORDS[row.repaired.verdict]
         yield "Repaired", f"with {settings} the claim is {claim}, and {found} holds: {word}"
     yield "Why", row.reason
     for name, meaning in row.symbols.items():
         yield "Symbol", f"{name}: {meaning}"
     if row.scope is not None:
-        yield "Scope", pair_scope_words(row.scope)
+        yield "Scope", say.pair_scope_words(row.scope)
     yield "Assumed", assumed_words(row)
     if row.finding is not None:
         yield "Verdict", row.finding.reason

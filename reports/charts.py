@@ -11,18 +11,8 @@ from xml.sax.saxutils import escape
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports import drawing
+from fedrec_auditor.reports import drawing, say
 from fedrec_auditor.reports.rows import AttackRow, Finding, RocRow, UsersRow
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    brief,
-    delta_words,
-    legal,
-    number,
-    percent,
-    proved_of,
-    shown_of,
-)
 
 _WIDTH = 420.0
 _LEFT, _RIGHT = 98.0, 314.0  # where bars begin, and where the last decade ends
@@ -58,15 +48,20 @@ def ladder(findings: Sequence[Finding]) -> str:
         top = row * _ROW + 14
         scope, claim = finding.scope, finding.claim.epsilon
         stated = finding.is_claimed
-        other = f", {delta_words(finding.delta)}" if finding.delta else ""
+        other = f", {say.delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
         title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
         proof, shown = finding.accounted, finding.shown
         lines = (
-            (CLAIMED[finding.claim.basis], claim if stated else None, "claim", brief(claim)),
-            ("proved at most", _epsilon(proof), "muted", proof and proved_of(finding)),
-            ("shown at least", _epsilon(shown), "leak", shown and shown_of(finding)),
+            (
+                say.CLAIMED[finding.claim.basis],
+                claim if stated else None,
+                "claim",
+                say.brief(claim),
+            ),
+            ("proved at most", _epsilon(proof), "muted", proof and say.proved_of(finding)),
+            ("shown at least", _epsilon(shown), "leak", shown and say.shown_of(finding)),
         )
         for step, (words, epsilon, colour, said) in enumerate(lines, 1):
             y = top + step * _STEP
@@ -120,7 +115,7 @@ def spread(users: UsersRow) -> str:
             drawing.line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
             drawing.line(place(low), y - 4, place(high), y - 4, "leak", 3),
             drawing.dot(place(value), y - 4, "leak"),
-            drawing.text(place(1.0) + 8, y, brief(value)),
+            drawing.text(place(1.0) + 8, y, say.brief(value)),
         ]
 
     some = quantiles or {"50%": 0.0}
@@ -135,10 +130,10 @@ def spread(users: UsersRow) -> str:
         if alike != told:
             told = alike
             y += _STEP + 6
-            drawn.append(drawing.text(0, y, escape(legal(alike)), bold=True))
+            drawn.append(drawing.text(0, y, escape(say.legal(alike)), bold=True))
         y += _STEP
         cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        drawn.append(drawing.text(8, y, escape(legal(cut))))
+        drawn.append(drawing.text(8, y, escape(say.legal(cut))))
         drawn += bar(y, one.ci_low, one.value, one.ci_high)
     y += _STEP
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
@@ -154,7 +149,7 @@ def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
 
 def guess_labels() -> list[tuple[str, float]]:
     """A few epsilons and what they mean, for the glossary."""
-    return [(number(epsilon), guess_probability(epsilon)) for epsilon in (0.1, 1.0, 2.5, 7.0)]
+    return [(say.number(epsilon), guess_probability(epsilon)) for epsilon in (0.1, 1.0, 2.5, 7.0)]
 
 
 def _epsilon(bound: Bound | None) -> float | None:
@@ -186,7 +181,7 @@ def _axis(low: int, high: int, y: float, place: Callable[[float], float]) -> lis
         x = place(10.0**power)
         if _EDGE - x < _ROOM and power != low:
             continue
-        label = number(10.0**power) if -4 < power < 5 else f"1e{power}"
+        label = say.number(10.0**power) if -4 < power < 5 else f"1e{power}"
         drawn.append(drawing.line(x, y, x, y + 4, "muted", 1))
         drawn.append(
             drawing.text(x, y + 16, f"≤ {label}" if power == low else label, anchor="middle")
@@ -252,7 +247,7 @@ def roc_curve(
         "Found, by share of",
         "false alarms:",
         *(
-            f"{percent(rate)}: {'not resolvable' if share is None else percent(share)}"
+            f"{say.percent(rate)}: {'not resolvable' if share is None else say.percent(share)}"
             for rate, share in found.items()
         ),
     ]
@@ -264,7 +259,7 @@ def roc_curve(
         drawn.append(_cross(right + 10, top + 13))
         drawn.append(drawing.text(right + 26, top + 17, "no upload"))
     bottom = _TOP + _HIGH
-    finest = f"1 in {number(round(1.0 / least))}"
+    finest = f"1 in {say.number(round(1.0 / least))}"
     drawn += [
         drawing.text(0, 12, "Share found"),
         drawing.text(
@@ -322,8 +317,8 @@ def trade_off(lines: Sequence[TradeOff]) -> str:
     ]
     for share in (0.0, 0.5, 1.0):
         x, y = place((share, share))
-        drawn.append(drawing.text(x, bottom + 16, percent(share), anchor="middle"))
-        drawn.append(drawing.text(_CURVE_LEFT - 6, y + 4, percent(share), anchor="end"))
+        drawn.append(drawing.text(x, bottom + 16, say.percent(share), anchor="middle"))
+        drawn.append(drawing.text(_CURVE_LEFT - 6, y + 4, say.percent(share), anchor="end"))
     drawn.append(drawing.text(0, 12, "Missed (type II error)"))
     drawn.append(drawing.text(_CURVE_LEFT, bottom + 34, "False alarms (type I error)"))
     drawn += [
@@ -364,9 +359,9 @@ def _curve_axes(least: float, place: Callable[[float, float], tuple[float, float
         share = 10.0**power
         (x, _), (_, y) = place(share, least), place(least, share)
         drawn.append(drawing.line(x, bottom, x, bottom + 4, "muted", 1))
-        drawn.append(drawing.text(x, bottom + 16, percent(share), anchor="middle"))
+        drawn.append(drawing.text(x, bottom + 16, say.percent(share), anchor="middle"))
         drawn.append(drawing.line(left - 4, y, left, y, "muted", 1))
-        drawn.append(drawing.text(left - 6, y + 4, percent(share), anchor="end"))
+        drawn.append(drawing.text(left - 6, y + 4, say.percent(share), anchor="end"))
     return drawn
 
 

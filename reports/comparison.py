@@ -34,25 +34,13 @@ from fedrec_auditor.accountants.verdict import (
     is_worse,
     refutes,
 )
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import ends_words
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow, leaves
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.usefulness import at_once
-from fedrec_auditor.reports.words import (
-    WORDS,
-    assumption_words,
-    at_most,
-    brief,
-    brief_scope_words,
-    counted,
-    delta_words,
-    number,
-    question_words,
-    shown_epsilon,
-    sure_words,
-)
 
 Kept = TypeVar("Kept")
 
@@ -217,7 +205,9 @@ class _Known:
         """What is shown, and how sure that is."""
         if self.least is None:
             return "nothing"
-        return shown_epsilon(self.epsilon) + f" ({sure_words(self.least)})" * (not self.calculated)
+        return say.shown_epsilon(self.epsilon) + f" ({say.sure_words(self.least)})" * (
+            not self.calculated
+        )
 
 
 def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -250,7 +240,7 @@ def _shown(now: Finding, old: Finding) -> Change | None:
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
-    words = f"epsilon shown is {after.words}, {words}, for {question_words(now)}."
+    words = f"epsilon shown is {after.words}, {words}, for {say.question_words(now)}."
     ends = (None if each.least is None else each.epsilon for each in (was, after))
     return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
@@ -262,14 +252,18 @@ def _proved(now: Finding, old: Finding) -> Change | None:
         for each, proof in ((now, now.accounted), (old, old.accounted))
     )
     most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
-    moved, if_so, if_then = _differ(most, before), assumption_words(after), assumption_words(was)
+    moved, if_so, if_then = (
+        _differ(most, before),
+        say.assumption_words(after),
+        say.assumption_words(was),
+    )
     if not moved and if_so == if_then:
         return None
     trend = Trend.OTHER
     if moved:
         trend = Trend.WORSE if most > before else Trend.BETTER
     told = (_most(after), if_so if if_so != if_then else "", f"was {_most(was)}", if_then)
-    words = f"epsilon proved is {', '.join(filter(None, told))}, for {question_words(now)}."
+    words = f"epsilon proved is {', '.join(filter(None, told))}, for {say.question_words(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, most)
 
 
@@ -287,7 +281,7 @@ def _differ(one: float, other: float) -> bool:
 def _most(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
-    return f"at most {at_most(bound.epsilon)}"
+    return f"at most {say.at_most(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +363,7 @@ class Comparison:
         if worse:
             said = f"{worse:,} worse, {better:,} better"
         elif not self.shared:
-            attacks = f"{counted(self.rows, 'attack row')} of both" if self.rows else ""
+            attacks = f"{say.counted(self.rows, 'attack row')} of both" if self.rows else ""
             nothing = "Nothing could be compared: no claim and no attack is in both."
             return (
                 f"No claim is in both audits; nothing is worse in {attacks}."
@@ -386,9 +380,9 @@ class Comparison:
         """The rule for what counts as a change."""
         return (
             "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
-            "thousandth; a sampled one that passes what the other audit proves; a figure of utility "
-            f"or of an attack (of these {self.rows:,} are compared) whose intervals do not overlap, "
-            "widened for how many are compared. An attack's are of one training: where the seeds "
+            "thousandth; a sampled one that passes what the other audit proves; a figure of "
+            f"utility or of an attack (of these {self.rows:,} are compared) whose intervals do not "
+            "overlap, widened for how many are compared. An attack's are of one training: where the seeds "
             "differ, it is neither worse nor better."
         )
 
@@ -404,8 +398,8 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
     before = numbered(baseline.findings, _judged)
     for key, now in numbered(record.findings, _judged).items():
         old = before.get(key)
-        word, claimed = WORDS[now.verdict], number(now.claim.epsilon)
-        said = f"{word}: epsilon {claimed}, {question_words(now)}; "
+        word, claimed = say.WORDS[now.verdict], say.number(now.claim.epsilon)
+        said = f"{word}: epsilon {claimed}, {say.question_words(now)}; "
         trend = Trend.OTHER
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.code([now.verdict]) != FOUND:
@@ -414,7 +408,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            said += f"was {WORDS[old.verdict]}."
+            said += f"was {say.WORDS[old.verdict]}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
@@ -463,10 +457,10 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _promise(finding: Finding) -> str:
     claim = finding.claim
-    promised = f"epsilon {number(claim.epsilon)} at {delta_words(claim.delta)}"
+    promised = f"epsilon {say.number(claim.epsilon)} at {say.delta_words(claim.delta)}"
     if math.isinf(claim.epsilon):
         promised = "no epsilon"
-    return f"{promised} for {brief_scope_words(claim.scope)}"
+    return f"{promised} for {say.brief_scope_words(claim.scope)}"
 
 
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -495,15 +489,15 @@ def _uncertain(record: Contents, baseline: Contents) -> Iterator[str]:
         (len(findings) - len(pairs(record.findings, findings, _judged)), "finding"),
         (len(rows) - len(pairs(comparable(record), rows, _row_key)), "attack row"),
     )
-    gone = [counted(count, what) for count, what in lost if count]
+    gone = [say.counted(count, what) for count, what in lost if count]
     if gone:
         yield f"Not compared, since this audit lacks them: {' and '.join(gone)} of the baseline."
     for name, each in (("audit", record), ("baseline", baseline)):
         if each.errors:
-            many = counted(len(each.errors), "error")
+            many = say.counted(len(each.errors), "error")
             yield f"The {name} was not completed ({many}): some is missing."
     if moved := moved_samples(record, baseline):
-        many = counted(moved, "sampled lower bound")
+        many = say.counted(moved, "sampled lower bound")
         yield f"{many} moved within what is proved: that shows no change."
 
 
@@ -512,7 +506,7 @@ def _targets(record: Contents) -> set[str]:
 
 
 def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
-    now, was = (f"{brief(each.value)} {ends_words(each)}" for each in (row, old))
+    now, was = (f"{say.brief(each.value)} {ends_words(each)}" for each in (row, old))
     return f"{now}, was {was}."
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.charts import (
     RATES,
     TradeOff,
@@ -23,17 +24,6 @@ from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.section import Section, distinct
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    VIEWS,
-    at_least,
-    at_most,
-    brief,
-    brief_scope_words,
-    percent,
-    proved_of,
-    shown_of,
-)
 
 MOST = 3
 """ROC curves of a system that are drawn."""
@@ -107,7 +97,7 @@ def _ladder(glance: Glance) -> Drawing:
 
 def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
     pairs = (f"{line.words} {line.said}" for line in lines)
-    asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
+    asked = ", ".join(filter(None, (say.brief_scope_words(finding.scope), finding.game)))
     exact = any(line.words == _EXACT for line in lines)
     bounds = (finding.accounted, finding.shown)
     endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
@@ -129,11 +119,11 @@ def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
     return Drawing(
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
-        title=f"ROC curve of {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: AUC "
-        f"{brief(row.value)}",
-        caption=f"ROC of {row.attack}, {VIEWS[row.vantage]}, both axes logarithmic, with the "
-        f"pointwise band at {percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} are "
-        "not resolved.",
+        title=f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
+        f"AUC {say.brief(row.value)}",
+        caption=f"ROC of {row.attack}, {say.VIEWS[row.vantage]}, both axes logarithmic, with the "
+        f"pointwise band at {say.percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} "
+        "are not resolved.",
         svg=roc_curve(roc, *_read(glance.section, row)),
     )
 
@@ -145,15 +135,15 @@ def hit_row(glance: Glance) -> AttackRow | None:
 
 
 def _hit(glance: Glance, row: AttackRow, users: UsersRow) -> Drawing:
-    means = "; ".join(f"{alike}: {name} {brief(one.value)}" for alike, name, one in users.means)
+    means = "; ".join(f"{alike}: {name} {say.brief(one.value)}" for alike, name, one in users.means)
     return Drawing(
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
-        title=f"Who is hit by {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: "
+        title=f"Who is hit by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"{users.success}. {means}".strip(),
         caption=f"{users.success}. All users: dot the median, bar from the least exposed twentieth "
         "to the most exposed, tick the most exposed hundredth. Groups: mean and its interval at "
-        f"{percent(row.confidence)}.",
+        f"{say.percent(row.confidence)}.",
         svg=spread(users),
     )
 
@@ -176,10 +166,16 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     holds = finding.holds_at
     exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
     said = [
-        _line(CLAIMED[claim.basis], claim, brief, "claim", 5.0) if speaks else None,
-        _line("proved", proof, at_most, "ink", 1.6, "7 4", proved_of(finding)) if proof else None,
-        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3", brief(claim.epsilon)) if exact else None,
-        _line("shown", shown, at_least, "leak", 2.4, "", shown_of(finding)) if shown else None,
+        _line(say.CLAIMED[claim.basis], claim, say.brief, "claim", 5.0) if speaks else None,
+        _line("proved", proof, say.at_most, "ink", 1.6, "7 4", say.proved_of(finding))
+        if proof
+        else None,
+        _line(_EXACT, exact, say.at_most, "ink", 1.5, "2 3", say.brief(claim.epsilon))
+        if exact
+        else None,
+        _line("shown", shown, say.at_least, "leak", 2.4, "", say.shown_of(finding))
+        if shown
+        else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)

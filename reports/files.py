@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports import say, store
 from fedrec_auditor.reports.figures import Drawing, figures
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Contents, Finding, flat
-from fedrec_auditor.reports.words import legal, printable
 
 TABLES = ("findings", "attacks", "utility", "measurements", "skipped")
 """The tables by the names of the record's parts."""
@@ -52,7 +51,7 @@ def csv_table(record: Record, name: str) -> str:
     ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([printable(name) for name in names] or ["target"])
+    writer.writerow([say.printable(name) for name in names] or ["target"])
     writer.writerows([_plain(row[column]) for column in names] for row in rows)
     return text.getvalue()
 
@@ -68,7 +67,7 @@ def _plain(value: Any) -> Any:
         value = "; ".join(f"{name} {one}" for name, one in value.items())
     if not isinstance(value, str):
         return value
-    text = printable(value)
+    text = say.printable(value)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
@@ -99,7 +98,7 @@ def standalone(drawing: Drawing) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
         f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
-        f"<title>{escape(legal(drawing.title))}</title>"
+        f"<title>{escape(say.legal(drawing.title))}</title>"
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
         f'fill="{palette["page"]}"/>{painted}</svg>\n'
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
-from fedrec_auditor.reports import drawing
+from fedrec_auditor.reports import drawing, say
 from fedrec_auditor.reports.drawing import NEXT_TO, SMALL, Box, label_places, width_of
 from fedrec_auditor.reports.sweep import (
     AT_DELTA,
@@ -19,7 +19,6 @@ from fedrec_auditor.reports.sweep import (
     VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import at_least, at_most, brief, legal
 
 BLOCK = 346.0
 """Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
@@ -66,8 +65,8 @@ class Point:
             return "infinite"
         others = (self.whole if whole else self.epsilons).items()
         equal = any(n != kind and math.isclose(found, each, rel_tol=1e-9) for n, each in others)
-        towards = {"proved": at_most, "shown": at_least}
-        return (brief if equal else towards.get(kind, brief))(found)
+        towards = {"proved": say.at_most, "shown": say.at_least}
+        return (say.brief if equal else towards.get(kind, say.brief))(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
 
 def level_words(level: Level) -> str:
     """A level as a number, or from one to another."""
-    return " to ".join(map(brief, level.ends))
+    return " to ".join(map(say.brief, level.ends))
 
 
 def without_utility(swept: SweepContents) -> str:
@@ -327,7 +326,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         return _HEAD + (share if system.falls else 1.0 - share) * _PLOT
 
     drawn = [
-        drawing.text(0.0, 11.0, escape(legal(_cut(system.target))), bold=True),
+        drawing.text(0.0, 11.0, escape(say.legal(_cut(system.target))), bold=True),
         _small(0.0, 25.0, _label_words(system)),
         drawing.area(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
         _small(12.0, 41.0, f"better: {system.measure}"),
@@ -481,7 +480,7 @@ def _labels(
         near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
         if math.dist((x, y), near) > NEXT_TO:
             drawn.append(drawing.line(x, y, *near, "muted", 0.6))
-        drawn.append(drawing.text(box[0], box[3] - 1.5, escape(legal(name)), size=SMALL))
+        drawn.append(drawing.text(box[0], box[3] - 1.5, escape(say.legal(name)), size=SMALL))
     return drawn
 
 
@@ -523,7 +522,7 @@ def _tick(x: float, words: str, anchor: str = "middle") -> str:
 
 
 def _small(x: float, y: float, words: str) -> str:
-    return drawing.text(x, y, escape(legal(words)), muted=True, size=SMALL)
+    return drawing.text(x, y, escape(say.legal(words)), muted=True, size=SMALL)
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:

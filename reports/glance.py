@@ -16,6 +16,7 @@ from fedrec_auditor.accountants.verdict import (
     promises_little,
     refutes,
 )
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words, object_words, trainings_words
 from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
@@ -34,25 +35,6 @@ from fedrec_auditor.reports.severity import (
     shown_bounds,
 )
 from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    UNITS,
-    VIEWS,
-    WORDS,
-    assumption_words,
-    at_least,
-    brief,
-    capitalized,
-    counted,
-    flag_words,
-    listed,
-    percent,
-    proved_of,
-    question_words,
-    shown_epsilon,
-    shown_of,
-    sure_words,
-)
 
 _SENTENCES = {
     Verdict.UNSOUND: "The audit contradicts its own proof",
@@ -140,9 +122,9 @@ class Glance:
         finding = self.finding
         if finding is None:
             return "not judged"
-        flag = flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        word = "none" if finding.verdict is Verdict.NO_CLAIM else WORDS[finding.verdict]
-        return listed(word, flag)
+        flag = say.flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        word = "none" if finding.verdict is Verdict.NO_CLAIM else say.WORDS[finding.verdict]
+        return say.listed(word, flag)
 
     @property
     def claim(self) -> str:
@@ -153,13 +135,13 @@ class Glance:
         proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
         proved = "" if refuted else "none proved"
         if proof is not None and math.isfinite(proof.epsilon):
-            proved = f"proved ≤{proved_of(finding)}"
+            proved = f"proved ≤{say.proved_of(finding)}"
         shown = "" if finding.shown is None else f"shown {_sign(finding.shown, finding)}"
         if refuted and shown and finding.claim.epsilon > 0.0 and shown != "shown ∞":
-            times = at_least(finding.shown.epsilon / finding.claim.epsilon)
+            times = say.at_least(finding.shown.epsilon / finding.claim.epsilon)
             shown += f", {times} times as much"
-        claimed = f"epsilon {CLAIMED[finding.claim.basis]} {brief(finding.claim.epsilon)}"
-        return listed(claimed, proved, shown)
+        claimed = f"epsilon {say.CLAIMED[finding.claim.basis]} {say.brief(finding.claim.epsilon)}"
+        return say.listed(claimed, proved, shown)
 
     @property
     def scope(self) -> str:
@@ -167,10 +149,10 @@ class Glance:
         finding = self.finding
         if finding is None or not self.claim:
             return ""
-        assumed = assumption_words(finding.accounted)
-        shown = "" if finding.shown is None else f"shown: {sure_words(finding.shown)}"
-        rests = listed(shown, f"proved {assumed}" if assumed else "", by="; ")
-        return f"for {question_words(finding)}" + (f" ({rests})" if rests else "")
+        assumed = say.assumption_words(finding.accounted)
+        shown = "" if finding.shown is None else f"shown: {say.sure_words(finding.shown)}"
+        rests = say.listed(shown, f"proved {assumed}" if assumed else "", by="; ")
+        return f"for {say.question_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
@@ -178,17 +160,17 @@ class Glance:
         finding = self.finding
         if finding is None:
             return "No claim was judged."
-        claim = listed(self.claim, self.scope)
-        said = listed(_SENTENCES[finding.verdict], claim, by=": ")
+        claim = say.listed(self.claim, self.scope)
+        said = say.listed(_SENTENCES[finding.verdict], claim, by=": ")
         little = ". So large an epsilon promises next to nothing" if finding.vacuous else ""
-        return f"{listed(said, self.shown, by='; ')}{little}."
+        return f"{say.listed(said, self.shown, by='; ')}{little}."
 
     @property
     def head(self) -> str:
         """What became of the claim and its numbers, in few words; what they are for: ``about``."""
         most = self._largest
         told = self.claim or ("" if most is None else f"epsilon shown {_sign(most)}")
-        return listed(f"claim {self.verdict}", told, by="; ")
+        return say.listed(f"claim {self.verdict}", told, by="; ")
 
     @property
     def about(self) -> str:
@@ -196,18 +178,18 @@ class Glance:
         most = self._largest
         if self.claim or most is None:
             return self.scope
-        return f"{_about(most)} (shown: {sure_words(most)})"
+        return f"{_about(most)} (shown: {say.sure_words(most)})"
 
     @property
     def got(self) -> str:
         """What an attacker got, or that none got more than is guessed; and if training broke."""
-        return listed(self._won, self._also, self.broken, by="; ")
+        return say.listed(self._won, self._also, self.broken, by="; ")
 
     @property
     def got_words(self) -> str:
         """What an attacker got, and by which attack."""
-        won = listed(self._won, f"({self.by})" if self.by else "", by=" ")
-        return capitalized(listed(won, self._also, self.broken, by="; "))
+        won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
+        return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
@@ -222,7 +204,7 @@ class Glance:
     @property
     def shortfall(self) -> str:
         """What recommendations do not beat, guessing or popularity; empty if both or unknown."""
-        return capitalized(shortfall(self.section))
+        return say.capitalized(shortfall(self.section))
 
     @property
     def _won(self) -> str:
@@ -233,8 +215,8 @@ class Glance:
                 "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
             )
         lost = len(self.section.unplayed)
-        said = listed(
-            f"{len(self.little):,} of {counted(self.rows, 'figure')}",
+        said = say.listed(
+            f"{len(self.little):,} of {say.counted(self.rows, 'figure')}",
             f"{lost} attack{'' if lost == 1 else 's'} could not run" if lost else "",
             self.unseen,
             by="; ",
@@ -255,10 +237,12 @@ class Glance:
         """The attack, the metric that got it and its interval; empty if none did."""
         for leak in (*self.leaking, *self.little):
             row, gain = leak.row, leak.row.gain
-            ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
+            ends = f"{say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
             if gain is not None:
-                ends += f", above guessing by {brief(gain.ci_low)} to {brief(gain.ci_high)},"
-            sure = f"{percent(row.confidence)} confidence, {trainings_words([row])}"
+                ends += (
+                    f", above guessing by {say.brief(gain.ci_low)} to {say.brief(gain.ci_high)},"
+                )
+            sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
             return f"{row.attack}, {row.metric}: {ends} at {sure}"
         return ""
 
@@ -283,9 +267,9 @@ class Glance:
     @property
     def line(self) -> str:
         """All of it on one line, as a log has it."""
-        claim = listed(f"claim {self.verdict}", listed(self.claim, self.scope), by=": ")
+        claim = say.listed(f"claim {self.verdict}", say.listed(self.claim, self.scope), by=": ")
         told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
-        return f"{self.section.target}: {self.assessment.words}; {listed(*told, by=' ')}"
+        return f"{self.section.target}: {self.assessment.words}; {say.listed(*told, by=' ')}"
 
     @property
     def exposed(self) -> str:
@@ -294,7 +278,7 @@ class Glance:
         shown = "" if most is None else f"epsilon shown: {_shown(most)}"
         leak = f"leak {self.leak.words.lower()}"
         severity = f"{self.assessment.words}; claim {self.verdict}; {leak}"
-        return f"{self.section.target}: {listed(severity, self.got, shown, by='; ')}"
+        return f"{self.section.target}: {say.listed(severity, self.got, shown, by='; ')}"
 
     @property
     def _largest(self) -> Bound | None:
@@ -342,7 +326,7 @@ def shares(record: Contents) -> tuple[Share, ...]:
     """How many systems' claims are what, by the worst verdict; together they are all systems."""
     found = [each.headline_finding for each in sections(record)]
     counts = Counter(finding.verdict for finding in found if finding is not None)
-    told = [Share(counts[v], WORDS[v]) for v in Verdict if counts[v] or v in _CARDS]
+    told = [Share(counts[v], say.WORDS[v]) for v in Verdict if counts[v] or v in _CARDS]
     unjudged = found.count(None)
     return (*told, *([Share(unjudged, "not judged")] if unjudged else []))
 
@@ -359,8 +343,8 @@ def hidden_words(record: Contents) -> str:
     count = sum(any(map(_hides, section.findings)) for section in parts)
     one = "is" if count < 2 else "are"
     return (
-        f"{count or 'None'} of {counted(len(parts), 'system')} {one} proved to hide a whole user "
-        "from the server over the training."
+        f"{count or 'None'} of {say.counted(len(parts), 'system')} {one} proved to hide a whole "
+        "user from the server over the training."
     )
 
 
@@ -403,12 +387,12 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
 def _sign(shown: Bound, finding: Finding | None = None) -> str:
     if math.isinf(shown.epsilon):
         return "∞"
-    return f"≥{at_least(shown.epsilon) if finding is None else shown_of(finding)}"
+    return f"≥{say.at_least(shown.epsilon) if finding is None else say.shown_of(finding)}"
 
 
 def _about(bound: Bound) -> str:
-    return f"for {UNITS[bound.scope.unit]}, {VIEWS[bound.scope.vantage]}"
+    return f"for {say.UNITS[bound.scope.unit]}, {say.VIEWS[bound.scope.vantage]}"
 
 
 def _shown(bound: Bound) -> str:
-    return f"{shown_epsilon(bound.epsilon)} ({sure_words(bound)}) {_about(bound)}"
+    return f"{say.shown_epsilon(bound.epsilon)} ({say.sure_words(bound)}) {_about(bound)}"

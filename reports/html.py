@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
-from fedrec_auditor.reports import words
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.charts import guess_labels
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.glance import glances, hidden_words, shares
@@ -18,7 +18,6 @@ from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.severity import SEVERITY_RULE
 from fedrec_auditor.reports.system_document import system_document
-from fedrec_auditor.reports.words import escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,20 +45,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        assumption_words=words.assumption_words,
+        assumption_words=say.assumption_words,
         at_once=AT_ONCE,
         margin=LEAK_MARGIN,
-        over=words.OVER,
-        plain=words.WORDS,
+        over=say.OVER,
+        plain=say.WORDS,
         severity_rule=SEVERITY_RULE,
-        signs=words.SIGNS,
+        signs=say.SIGNS,
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
-        brief=words.brief,
-        capitalized=words.capitalized,
-        duration=words.duration,
-        percent=words.percent,
+        brief=say.brief,
+        capitalized=say.capitalized,
+        duration=say.duration,
+        percent=say.percent,
     )
     return environment
 
@@ -88,7 +87,7 @@ def _value(value: Any) -> str:
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, float):
         return repr(value)
-    return escaped(json.dumps(value, ensure_ascii=False))
+    return say.escaped(json.dumps(value, ensure_ascii=False))
 
 
 def render(record: Contents) -> str:
@@ -107,19 +106,19 @@ def render(record: Contents) -> str:
             for glance in seen
             if glance.section.findings
         ],
-        lookers=[words.LOOKERS[vantage] for vantage in Vantage],
+        lookers=[say.LOOKERS[vantage] for vantage in Vantage],
         parts=[
             (glance, system_document(record, glance, places[glance.section.target]))
             for glance in seen
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
-        sampling=words.sampling_words(record),
+        sampling=say.sampling_words(record),
         scopes=(
-            ("Unit", words.UNITS),
-            ("Adjacency", words.ADJACENCIES),
-            ("Vantage", words.VANTAGES),
-            ("Horizon", words.HORIZONS),
+            ("Unit", say.UNITS),
+            ("Adjacency", say.ADJACENCIES),
+            ("Vantage", say.VANTAGES),
+            ("Horizon", say.HORIZONS),
         ),
         guesses=guess_labels(),
     )
-    return words.legal(page)
+    return say.legal(page)

@@ -18,17 +18,10 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
 )
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.words import (
-    claimed_guess_words,
-    flag_words,
-    legal,
-    number,
-    say_measured,
-    say_proved,
-)
 
 
 def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:
@@ -43,21 +36,21 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(properties, "property", name=legal(name), value=legal(value))
+        ET.SubElement(properties, "property", name=say.legal(name), value=say.legal(value))
     seen: Counter[tuple[str, str]] = Counter()
     for finding in record.findings:
         _case(suite, finding, gate, seen)
     for row in checks:
         case = _testcase(suite, row.target, _unused(seen, row.target, row.check))
         if row.failed:
-            ET.SubElement(case, "failure", type="CHECK", message=legal(row.reason))
+            ET.SubElement(case, "failure", type="CHECK", message=say.legal(row.reason))
         elif row.failed is None:
-            ET.SubElement(case, "skipped", message=legal(row.reason))
+            ET.SubElement(case, "skipped", message=say.legal(row.reason))
     if gate.fail_on is FailOn.LEAK:
         for leak in leaks(record, gate.leak_margin):
             name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
             case = _testcase(suite, leak.row.target, _unused(seen, leak.row.target, name))
-            ET.SubElement(case, "failure", type="LEAK", message=legal(leak.words))
+            ET.SubElement(case, "failure", type="LEAK", message=say.legal(leak.words))
     kinds = (("failure", "SEVERITY"), ("error", "NOT ASSESSED"))
     for (kind, word), systems in zip(kinds, gated(record, gate), strict=True):
         for glance in systems:
@@ -66,11 +59,11 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
             if kind == "error" and NOT_ASSESSED in gate.allow:
                 kind = "skipped"
             message = glance.exposed if kind == "failure" else glance.unknown
-            ET.SubElement(case, kind, type=word, message=legal(message))
+            ET.SubElement(case, kind, type=word, message=say.legal(message))
     for position, message in enumerate(record.errors):
         case = _testcase(suite, "audit", f"completed {position + 1}")
-        error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
-        error.text = legal(message)
+        error = ET.SubElement(case, "error", type="INCOMPLETE", message=say.legal(message))
+        error.text = say.legal(message)
     suite.set("tests", str(len(suite) - 1))  # all but the properties
     for key, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(len(suite.findall(f"testcase/{kind}"))))
@@ -84,16 +77,16 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
 
 
 def _case(suite: ET.Element, finding: Finding, gate: Gate, seen: Counter[tuple[str, str]]) -> None:
-    name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope}]"
+    name = f"epsilon {say.number(finding.claim.epsilon)} [{finding.scope}]"
     case = _testcase(suite, finding.target, _unused(seen, finding.target, name))
     message = f"{finding.verdict}: {finding.reason}"
     code = gate.code([finding.verdict])
     if code or finding.verdict is Verdict.VIOLATED:
         kind = "error" if code == INCOMPLETE else "failure"
-        ET.SubElement(case, kind, type=finding.verdict, message=legal(message))
+        ET.SubElement(case, kind, type=finding.verdict, message=say.legal(message))
     elif finding.verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
-        ET.SubElement(case, "skipped", message=legal(message))
-    ET.SubElement(case, "system-out").text = legal("\n".join(_lines(finding)))
+        ET.SubElement(case, "skipped", message=say.legal(message))
+    ET.SubElement(case, "system-out").text = say.legal("\n".join(_lines(finding)))
 
 
 def _unused(seen: Counter[tuple[str, str]], target: str, name: str) -> str:
@@ -103,17 +96,19 @@ def _unused(seen: Counter[tuple[str, str]], target: str, name: str) -> str:
 
 
 def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=legal(classname), name=legal(name), time="0")
+    return ET.SubElement(
+        suite, "testcase", classname=say.legal(classname), name=say.legal(name), time="0"
+    )
 
 
 def _lines(finding: Finding) -> list[str]:
-    flag = flag_words(finding)
+    flag = say.flag_words(finding)
     return [
         f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}",
         f"claim: {finding.claim.statement} ({finding.claim.source})",
-        claimed_guess_words(finding.claim),
-        f"proved: {say_proved(finding)}",
-        f"shown: {say_measured(finding)}",
+        say.claimed_guess_words(finding.claim),
+        f"proved: {say.proved(finding)}",
+        f"shown: {say.measured(finding)}",
     ]
 
 

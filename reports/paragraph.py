@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.words import printable
+from fedrec_auditor.reports import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +46,7 @@ def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: 
     """
     return "\n".join(
         textwrap.wrap(
-            printable(text),
+            say.printable(text),
             width,
             initial_indent=f"{' ' * indent}{label + ' ':<{hang}}" if label else " " * indent,
             subsequent_indent=" " * (indent + hang),
@@ -84,7 +84,7 @@ def print_each(
 
 def print_line(console: Console, line: str, style: str = "") -> None:
     """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
-    print_text(console, "  " * line.startswith(" ") + printable(line), style)
+    print_text(console, "  " * line.startswith(" ") + say.printable(line), style)
 
 
 def print_text(console: Console, text: str | Text, style: str = "") -> None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Self
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, NOT_ASSESSED, FailOn, Gate
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports import say, store
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.glance import Glance, gated, glances, hidden_words, shares, summary
 from fedrec_auditor.reports.html import fill_template
 from fedrec_auditor.reports.leaks import leak_line, leaks
 from fedrec_auditor.reports.rows import Contents, Finding, flat
 from fedrec_auditor.reports.section import Section, sections
-from fedrec_auditor.reports.words import legal, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -155,9 +154,9 @@ class Record(Contents):
         return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
 
     def __str__(self) -> str:
-        failed = [f"error: {printable(error)}" for error in self.errors]
+        failed = [f"error: {say.printable(error)}" for error in self.errors]
         return "\n".join(
-            [summary(self), *(f"- {printable(each.line)}" for each in glances(self)), *failed]
+            [summary(self), *(f"- {say.printable(each.line)}" for each in glances(self)), *failed]
         )
 
     def _repr_html_(self) -> str:
@@ -169,4 +168,4 @@ class Record(Contents):
             hidden=hidden_words(self),
             glances=glances(self),
         )
-        return legal(page)
+        return say.legal(page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.document import (
     Block,
     Facts,
@@ -19,7 +20,6 @@ from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import ASSUMED, assumed, reasons, system_document
-from fedrec_auditor.reports.words import OVER, counted
 
 HEADS = ("Severity", "System", "Claim", "What an attacker got", "Utility")
 IN_FULL = (
@@ -34,15 +34,15 @@ def report_document(record: Contents) -> Passage:
     read = "none were read"
     if data is not None:
         sizes = (
-            counted(data.n_users, "user"),
-            counted(data.n_items, "item"),
-            counted(data.n_interactions, "interaction"),
+            say.counted(data.n_users, "user"),
+            say.counted(data.n_items, "item"),
+            say.counted(data.n_interactions, "interaction"),
         )
         read = f"{data.name} ({', '.join(sizes)})"
     blocks: list[Block] = [
         Paragraph(
             f"Data: {read}; seed {record.provenance.seed}. An audit can refute a claim or fail to "
-            f"refute it; it never shows that nothing leaks. {OVER}"
+            f"refute it; it never shows that nothing leaks. {say.OVER}"
         ),
         Paragraph(f"{summary(record)} {hidden_words(record)} {IN_FULL}"),
     ]

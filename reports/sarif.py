@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.words import legal, number
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -54,7 +54,7 @@ def render(
         _result(
             str(finding.verdict),
             LEVELS[finding.verdict],
-            f"{finding.verdict}: epsilon {number(finding.claim.epsilon)} for {finding.scope}: "
+            f"{finding.verdict}: epsilon {say.number(finding.claim.epsilon)} for {finding.scope}: "
             f"{finding.reason}",
             finding.target,
             f"{finding.claim.epsilon} {finding.claim.delta} {finding.claim.scope} "
@@ -96,7 +96,7 @@ def render(
     index = {name: position for position, name in enumerate(meanings)}
     driver = {
         "name": "fedrec-auditor",
-        "version": legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "version": say.legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
         "rules": [
             {
                 "id": name,
@@ -133,7 +133,7 @@ def _result(rule: str, level: str, message: str, target: str, identity: str) -> 
         "message": {"text": _said(message)},
         "locations": [
             {
-                "logicalLocations": [{"fullyQualifiedName": legal(target), "kind": "module"}],
+                "logicalLocations": [{"fullyQualifiedName": say.legal(target), "kind": "module"}],
             }
         ],
         "partialFingerprints": {"audit/v1": mark},
@@ -142,4 +142,4 @@ def _result(rule: str, level: str, message: str, target: str, identity: str) -> 
 
 def _said(text: str) -> str:
     """Text as SARIF's messages take it: braces are placeholders there, ``[a](b)`` is a link."""
-    return legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
+    return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.rows import (
     AttackRow,
     Contents,
@@ -17,7 +18,6 @@ from fedrec_auditor.reports.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.reports.words import verdict_words
 
 _Of = TypeVar("_Of", Finding, AttackRow, SkippedRow, UtilityRow, MessagesRow, Measurement)
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
@@ -55,7 +55,7 @@ class Section:
         """The target, its verdict and why."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
-        return f"{self.target}: {verdict_words(finding)}. {reason}"
+        return f"{self.target}: {say.verdict_words(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:

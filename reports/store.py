@@ -22,11 +22,10 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import html, junit, markdown, sarif
+from fedrec_auditor.reports import html, junit, markdown, sarif, say
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.severity import SEVERITY_RULE
-from fedrec_auditor.reports.words import escaped
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
@@ -54,7 +53,7 @@ def encode(record: Contents) -> bytes:
     data["severity"] = _severity(record)
     data["$schema"] = IDENTIFIER
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return (escaped(text) + "\n").encode()
+    return (say.escaped(text) + "\n").encode()
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:

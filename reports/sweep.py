@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.reports import frontier, store
+from fedrec_auditor.reports import frontier, say, store
 from fedrec_auditor.reports.figures import Drawing
 from fedrec_auditor.reports.files import standalone
 from fedrec_auditor.reports.html import fill_template
 from fedrec_auditor.reports.rows import Row
-from fedrec_auditor.reports.words import escaped, legal
 
 if TYPE_CHECKING:
     import pandas
@@ -174,7 +173,7 @@ class Sweep(SweepContents):
         """Canonical JSON: equal sweeps are equal bytes."""
         data = store.plain(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-        return (escaped(text) + "\n").encode()
+        return (say.escaped(text) + "\n").encode()
 
     def figure(self) -> Drawing:
         """Utility against what attacks gain, and against epsilon."""
@@ -210,7 +209,7 @@ class Sweep(SweepContents):
             level_words=frontier.level_words,
             tables=[(kind, self._of(kind)) for kind in filters["kind"]],
         )
-        return legal(page)
+        return say.legal(page)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant, training and figure; settings are columns."""

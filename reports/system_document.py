@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
@@ -45,30 +46,6 @@ from fedrec_auditor.reports.figures import hit_row, system_figures
 from fedrec_auditor.reports.leaks import Leak, comparable, left_open
 from fedrec_auditor.reports.section import worst_first
 from fedrec_auditor.reports.usefulness import cut_short, utility_line
-from fedrec_auditor.reports.words import (
-    ADJACENCIES,
-    HORIZONS,
-    UNITS,
-    VANTAGES,
-    asked_words,
-    basis_words,
-    brief,
-    brief_scope_words,
-    capitalized,
-    claimed_guess_words,
-    counted,
-    found_guess_words,
-    guess_words,
-    number,
-    pair_scope_words,
-    percent,
-    say_claimed,
-    say_measured,
-    say_proved,
-    say_shown,
-    verdict_words,
-    witness_words,
-)
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.glance import Glance
@@ -122,12 +99,12 @@ def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claimed", say_claimed(claim)
-    yield "Unit of privacy", f"{capitalized(UNITS[scope.unit])}."
-    yield "Neighbours", f"{capitalized(ADJACENCIES[scope.adjacency])}."
-    yield "Who may look", f"What is {VANTAGES[scope.vantage]}, {HORIZONS[scope.horizon]}."
-    yield "Accounting", say_proved(finding)
-    yield "Lower bound", say_measured(finding)
+    yield "Claimed", say.claimed(claim)
+    yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
+    yield "Neighbours", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
+    yield "Who may look", f"What is {say.VANTAGES[scope.vantage]}, {say.HORIZONS[scope.horizon]}."
+    yield "Accounting", say.proved(finding)
+    yield "Lower bound", say.measured(finding)
     if math.isfinite(claim.epsilon):
         yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
 
@@ -167,9 +144,9 @@ def system_document(
     headline = section.headline_finding
     facts = (
         ("What to do", glance.todo),
-        ("For one person", guess_words(headline) if headline else ""),
+        ("For one person", say.guess_words(headline) if headline else ""),
         ("Most at risk", "" if (hit := hit_row(glance)) is None else risk_words(hit)),
-        ("Training", capitalized(glance.broken)),
+        ("Training", say.capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
     )
     figures = list(system_figures(glance)) if page else []
@@ -185,7 +162,7 @@ def system_document(
         *claim_parts(ordered, page=page),
     ]
     if section.others:
-        others = tuple(f"epsilon {say_shown(other.bound)}" for other in section.others)
+        others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
         roc = _pictures(p for p, curve in zip(pictures, apart, strict=True) if curve)
@@ -214,22 +191,22 @@ def claim_parts(
         notes = remarks([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
-        said = say_claimed(claim) if promised else ""
+        said = say.claimed(claim) if promised else ""
         facts = (
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
-            ("For one person", claimed_guess_words(claim) if plain and promised else ""),
+            ("For one person", say.claimed_guess_words(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
-                "; ".join(filter(None, (_scope_words(finding), asked_words(finding)))),
+                "; ".join(filter(None, (_scope_words(finding), say.asked_words(finding)))),
                 (
-                    *([Paragraph(found_guess_words(finding))] if plain else []),
+                    *([Paragraph(say.found_guess_words(finding))] if plain else []),
                     _numbers(finding, note),
                     *_witness(finding, page=page),
                 ),
-                verdict=verdict_words(finding),
+                verdict=say.verdict_words(finding),
                 colour=finding.verdict,
                 folded=finding is not worst,
                 place=place,
@@ -240,7 +217,9 @@ def claim_parts(
         title = "No claim"
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
-            title = ", ".join(filter(None, (f"{what} {number(claim.epsilon)}", basis_words(claim))))
+            title = ", ".join(
+                filter(None, (f"{what} {say.number(claim.epsilon)}", say.basis_words(claim)))
+            )
         yield Passage(title, (_facts(*facts), *parts))
 
 
@@ -248,13 +227,13 @@ def _scope_words(finding: Finding) -> str:
     """What a finding is for, with its neighbours where the claim above it names no such ones."""
     claim = finding.claim
     told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return (brief_scope_words if told else pair_scope_words)(finding.scope)
+    return (say.brief_scope_words if told else say.pair_scope_words)(finding.scope)
 
 
 def _numbers(finding: Finding, note: str) -> Facts:
     return _facts(
-        ("Proved", say_proved(finding)),
-        ("Shown", say_measured(finding)),
+        ("Proved", say.proved(finding)),
+        ("Shown", say.measured(finding)),
         ("Why", _why(finding)),
         ("Note", note),
         ("Repair", finding.repair),
@@ -281,7 +260,9 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The pair of inputs that tells most"
-    rows = tuple((capitalized(name), text) for name, text in witness_words(finding.measured))
+    rows = tuple(
+        (say.capitalized(name), text) for name, text in say.witness_words(finding.measured)
+    )
     yield Passage(title, (Facts(rows),), folded=not refuted)
 
 
@@ -294,7 +275,7 @@ def _attacks(
     blocks: list[Block] = [
         Paragraph(
             f"Corrected for all, {len(leaking)} of {glance.rows:,} figures beat guessing by "
-            f"{percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
+            f"{say.percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
             f"less{but}."
         )
     ]
@@ -315,15 +296,15 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     rows: list[list[Cell]] = [
         [
             Said(
-                capitalized(gain_words(row, row.value)),
+                say.capitalized(gain_words(row, row.value)),
                 (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}"),
             ),
             Said(
-                brief(row.value),
+                say.brief(row.value),
                 _all(
-                    f"{ends_words(row)} at {percent(row.confidence)}, {trainings_words([row])}",
+                    f"{ends_words(row)} at {say.percent(row.confidence)}, {trainings_words([row])}",
                     "" if row.gain is None else f"above guessing by {ends_words(row.gain)}",
-                    f"at least {brief(leak.low)}, corrected",
+                    f"at least {say.brief(leak.low)}, corrected",
                     further_words(row),
                 ),
             ),
@@ -337,7 +318,7 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
         heads.insert(2, "Against guessing")
         caption = (
             "Dot: the attack. Bar: its interval. Tick: the best guess without seeing any "
-            f"upload. Scale {number(low)} to {number(high)}"
+            f"upload. Scale {say.number(low)} to {say.number(high)}"
         )
         for cells, leak in zip(rows, leaking, strict=True):
             row = leak.row
@@ -346,8 +327,8 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
 
 
 def _bar_words(row: AttackRow) -> str:
-    ends = f"interval {brief(row.ci_low)} to {brief(row.ci_high)}"
-    return f"{row.metric} {brief(row.value)}, {ends}, baseline {baseline_words(row)}"
+    ends = f"interval {say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
+    return f"{row.metric} {say.brief(row.value)}, {ends}, baseline {baseline_words(row)}"
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
@@ -396,14 +377,14 @@ def _map(glance: Glance) -> Passage:
             (
                 f"{row.attack}, {row.vantage}",
                 row.metric,
-                f"{brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
-                "" if row.baseline is None else brief(row.baseline),
+                f"{say.brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
+                "" if row.baseline is None else say.brief(row.baseline),
                 ends_words(row.ahead) if row.ahead else "",
             )
             for row in rows
         ),
     )
-    title = f"All {counted(len(rows), 'figure')}, {len(above)} of them above guessing"
+    title = f"All {say.counted(len(rows), 'figure')}, {len(above)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
 
@@ -442,23 +423,23 @@ def _utility(section: Section) -> Passage:
         cells = tuple(
             (
                 row.metric,
-                f"{brief(row.value)} {ends_words(row)}",
+                f"{say.brief(row.value)} {ends_words(row)}",
                 beside_words(row),
-                brief(row.random),
-                "none" if row.paper_value is None else brief(row.paper_value),
+                say.brief(row.random),
+                "none" if row.paper_value is None else say.brief(row.paper_value),
             )
             for row in rows
         )
         caption = (
-            f"{capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
-            f"{percent(confidence)} confidence, {n:,} tested"
+            f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
+            f"{say.percent(confidence)} confidence, {n:,} tested"
         )
         heads = ("Metric", "Here", "Baseline", "Random", "The paper")
         blocks.append(Grid(caption, heads, cells))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"{of}: {note}"))
-    title = f"Utility in full: {counted(len(section.utility), 'figure')}"
+    title = f"Utility in full: {say.counted(len(section.utility), 'figure')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 

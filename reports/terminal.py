@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate, Word
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.catalogue import (
     CatalogueRow,
     claimed_words,
@@ -35,15 +36,6 @@ from fedrec_auditor.reports.section import sections, worst_first
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.reports.sweep import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.system_document import claim_parts, system_document
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    STYLES,
-    brief,
-    capitalized,
-    counted,
-    duration,
-    printable,
-)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,7 +58,7 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
             print_each(console, block.texts, "-", indent=indent)
         elif isinstance(block, Facts):
             for name, said in block.rows:
-                label = f"{f'{printable(name)}:':<{_LABEL}}"
+                label = f"{f'{say.printable(name)}:':<{_LABEL}}"
                 hang = min(_LABEL + 1, width_of(console) // 4)
                 print_hanging(console, str(said), label, indent=indent, hang=hang)
         elif isinstance(block, Grid):
@@ -85,7 +77,7 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
     if part.detail:
         print_hanging(console, f"{part.heading}: report.html.", indent=indent)
         return
-    style = "bold" if part.colour is None else STYLES[part.colour] or "bold"
+    style = "bold" if part.colour is None else say.STYLES[part.colour] or "bold"
     print_hanging(console, part.heading, indent=indent, style=style)
     write_blocks(part, console, indent + STEP)
 
@@ -136,7 +128,7 @@ def render_catalogue(
     shown = [row for row in rows if row.is_any_of(only)]
     if not console.is_terminal:
         for row in shown:
-            said = f"{row.number} {row.target}: {row.statement} {CLAIMED[row.whose]} "
+            said = f"{row.number} {row.target}: {row.statement} {say.CLAIMED[row.whose]} "
             said += claimed_words(row)
             print_line(console, f"{said}; holds {holds_words(row)}; {judgement_words(row)}")
     else:
@@ -167,16 +159,16 @@ def render_sweep(swept: SweepContents, console: Console) -> None:
     from rich.text import Text
 
     for system in frontiers(swept):
-        table = Table(title=Text(printable(system.target)), title_justify="left")
+        table = Table(title=Text(say.printable(system.target)), title_justify="left")
         wider = ("proved", "shown") if system.wider else ()
         heads = ("Setting", system.measure, "Gain", *EPSILONS, *(f"user: {kind}" for kind in wider))
         for head in heads:
-            table.add_column(Text(printable(head)))
+            table.add_column(Text(say.printable(head)))
         for point in system.points:
             epsilons = [point.said(kind) for kind in EPSILONS]
             epsilons += [point.said(kind, whole=True) for kind in wider]
             cells = (point.name, _sweep_figure(point.utility), _sweep_figure(point.gain), *epsilons)
-            table.add_row(*(Text(printable(cell)) for cell in cells))
+            table.add_row(*(Text(say.printable(cell)) for cell in cells))
         console.print(table)
         said = (
             f"{system.metric}: {system.protocol}",
@@ -184,19 +176,19 @@ def render_sweep(swept: SweepContents, console: Console) -> None:
             f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
             f"epsilon: {system.scope}" if system.scope else "",
         )
-        console.print(Text(printable("; ".join(filter(None, said)) + ".")))
+        console.print(Text(say.printable("; ".join(filter(None, said)) + ".")))
     answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
     errors = (f"error: {error}" for error in swept.errors)
     for line in filter(None, (without_utility(swept), *answers, *errors)):
-        console.print(Text(printable(line)))
+        console.print(Text(say.printable(line)))
 
 
 def _sweep_figure(row: OverTrainingsRow | None) -> str:
     if row is None:
         return "-"
     if row.ci_low is None or row.ci_high is None:
-        return f"{brief(row.value)} (of {row.trainings} trainings, others failed)"
-    return f"{brief(row.value)} [{brief(row.ci_low)}, {brief(row.ci_high)}]"
+        return f"{say.brief(row.value)} (of {row.trainings} trainings, others failed)"
+    return f"{say.brief(row.value)} [{say.brief(row.ci_low)}, {say.brief(row.ci_high)}]"
 
 
 SEVERITIES = {
@@ -289,10 +281,10 @@ def title(record: Contents) -> str:
     count = len(sections(record))
     parts = (
         "PRIVACY AUDIT",
-        "" if data is None else printable(data.name),
-        counted(count, "system"),
+        "" if data is None else say.printable(data.name),
+        say.counted(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
-        duration(timing["wall"]) if "wall" in timing else "",
+        say.duration(timing["wall"]) if "wall" in timing else "",
     )
     return "  ".join(filter(None, parts))
 
@@ -302,7 +294,7 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
     from rich.cells import cell_len
     from rich.text import Text
 
-    names = [printable(glance.section.target) for glance in seen]
+    names = [say.printable(glance.section.target) for glance in seen]
     room = min(max(map(cell_len, names), default=0), _NAME)
     levels = max((len(glance.assessment.words) for glance in seen), default=0)
     for glance, name in zip(seen, names, strict=True):
@@ -312,5 +304,10 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         text.stylize(SEVERITIES[glance.severity], 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
-        told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
+        told = (
+            glance.about,
+            say.capitalized(glance.got),
+            glance.shortfall,
+            f"To do: {glance.todo}",
+        )
         print_each(console, filter(None, told), "", indent=_INDENT)

@@ -208,7 +208,7 @@ def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
     from fedrec_auditor.reports.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
-    from fedrec_auditor.reports.words import number as said
+    from fedrec_auditor.reports.say import number as said
 
     return [
         CheckRow(

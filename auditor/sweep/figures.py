@@ -14,6 +14,7 @@ from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.say import assumption_words, sure_words
 from fedrec_auditor.reports.sweep import (
     AT_DELTA,
     BEYOND,
@@ -23,7 +24,6 @@ from fedrec_auditor.reports.sweep import (
     VariantRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import assumption_words, sure_words
 
 
 def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:

@@ -15,6 +15,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.trainings import OverTrainings, over_trainings
 from fedrec_auditor.auditor.sweep.figures import ratios
 from fedrec_auditor.reports.frontier import EPSILONS, telling
+from fedrec_auditor.reports.say import brief
 from fedrec_auditor.reports.sweep import (
     AT_DELTA,
     BEYOND,
@@ -24,7 +25,6 @@ from fedrec_auditor.reports.sweep import (
     SweepRow,
 )
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import brief
 
 WEAKEST, STRONGEST = 2.0**-4, 2.0**8
 """Ends of the search, times the paper's noise."""

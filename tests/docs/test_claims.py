@@ -22,7 +22,7 @@ from fedrec_auditor.reports.catalogue import (
     figure_words,
     holds_words,
 )
-from fedrec_auditor.reports.words import WORDS, number, short_least, short_most
+from fedrec_auditor.reports.say import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT

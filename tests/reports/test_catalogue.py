@@ -30,8 +30,8 @@ from fedrec_auditor.reports.catalogue import (
     plain_words,
 )
 from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.say import between, settings_words, short
 from fedrec_auditor.reports.terminal import render_catalogue, write_parts
-from fedrec_auditor.reports.words import between, settings_words, short
 from tests.reports.printing import printed
 
 SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)

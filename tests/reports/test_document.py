@@ -29,10 +29,10 @@ from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import SkippedRow
+from fedrec_auditor.reports.say import claimed, measured, number, proved
 from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.system_document import claim_parts, system_document
 from fedrec_auditor.reports.terminal import write_blocks
-from fedrec_auditor.reports.words import number, say_claimed, say_measured, say_proved
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
 
@@ -159,7 +159,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = finding.model_copy(update={"claim": claim, "accounted": proof})
     assert number(proof.told) == "0.981124"
-    assert say_proved(kept).value == say_claimed(claim).value == "≤ 0.981123"
+    assert proved(kept).value == claimed(claim).value == "≤ 0.981123"
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -222,7 +222,7 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(name) >= 3
         text = text.replace(f"{name}.", note).replace(name, note)
     for finding in told.findings:
-        for bound in (say_proved(finding), say_measured(finding)):
+        for bound in (proved(finding), measured(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
     for leak in itertools.chain(*(glance.leaking for glance in glances(told))):

@@ -6,9 +6,9 @@ from fedrec_auditor.reports.document import Facts, Paragraph, Passage
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import MessagesRow
+from fedrec_auditor.reports.say import UNITS, capitalized
 from fedrec_auditor.reports.system_document import filing_part
 from fedrec_auditor.reports.usefulness import CUT
-from fedrec_auditor.reports.words import UNITS, capitalized
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:

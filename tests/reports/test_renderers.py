@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports import junit, markdown, terminal, words
+from fedrec_auditor.reports import junit, markdown, say, terminal
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
@@ -104,7 +104,7 @@ def test_no_string_breaks_out(record: Record) -> None:
         update={"findings": (finding,), "attacks": (attack,), "errors": (EVIL,)}
     )
     (case, _) = suite(evil).iter("testcase")
-    assert case.attrib["classname"] == words.legal(EVIL)
+    assert case.attrib["classname"] == say.legal(EVIL)
     text = markdown.render(evil)
     assert "<b>" not in text
     assert "\x1b" not in text
@@ -208,7 +208,7 @@ def test_findings_alone_can_be_printed(record: Record) -> None:
      (123456789.0, "123,456,789")],
 )  # fmt: skip
 def test_numbers_are_short(value: float, said: str) -> None:
-    assert words.number(value) == said
+    assert say.number(value) == said
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
     [(0.650859, "0.651"), (1.0, "1"), (0.99996, "0.99996"), (0.0063716, "0.00637"), (-0.5, "-0.5")],
 )
 def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
-    assert words.brief(value) == said
+    assert say.brief(value) == said
 
 
 def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:

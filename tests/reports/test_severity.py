@@ -15,8 +15,8 @@ from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.leaks import corrected_high, left_open
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding, SkippedRow
+from fedrec_auditor.reports.say import at_most
 from fedrec_auditor.reports.severity import DISTINGUISHER, Severity
-from fedrec_auditor.reports.words import at_most
 from tests.reports.conftest import finding, lower, scope, upper
 
 USER = scope("user", "training")

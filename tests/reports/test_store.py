@@ -14,7 +14,7 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.words import basis_words
+from fedrec_auditor.reports.say import basis_words
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:

@@ -10,6 +10,7 @@ from fedrec_auditor.reports import html, markdown, terminal
 from fedrec_auditor.reports.attack_words import trainings_words
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Baseline, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.say import OVER
 from fedrec_auditor.reports.usefulness import (
     CUT,
     beats_guessing,
@@ -17,7 +18,6 @@ from fedrec_auditor.reports.usefulness import (
     telling,
     utility_line,
 )
-from fedrec_auditor.reports.words import OVER
 from tests.reports.conftest import utility
 from tests.reports.printing import printed
 

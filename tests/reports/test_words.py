@@ -14,24 +14,24 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import words
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import risk_words
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.figures import trade_offs
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.say import outcome_words, probability_words, ratio_words
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import outcome_words, probability_words, ratio_words
 from tests.reports.conftest import finding, lower, scope, upper
 
 
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (Unit, words.UNITS),
-        (Adjacency, words.ADJACENCIES),
-        (Vantage, words.VANTAGES),
-        (Horizon, words.HORIZONS),
-        (Verdict, words.SIGNS),
+        (Unit, say.UNITS),
+        (Adjacency, say.ADJACENCIES),
+        (Vantage, say.VANTAGES),
+        (Horizon, say.HORIZONS),
+        (Verdict, say.SIGNS),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
@@ -106,7 +106,7 @@ def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Re
      (1.0, "100%")],
 )  # fmt: skip
 def test_a_small_share_is_not_none_and_a_large_one_no_certainty(share: float, said: str) -> None:
-    assert words.percent(share) == said
+    assert say.percent(share) == said
 
 
 def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
@@ -117,8 +117,8 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert words.proved_of(kept) == words.brief(claim.epsilon) == "0.981"
-    assert words.proved_of(broken) == "0.99"
+    assert say.proved_of(kept) == say.brief(claim.epsilon) == "0.981"
+    assert say.proved_of(broken) == "0.99"
     (line,) = [
         x for x in trade_offs(kept.model_copy(update={"holds_at": 0.00213})) if "does" in x.words
     ]
@@ -140,9 +140,9 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
     found = finding("it", claim, user, *bounds)
     (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).told
     for exactly in (False, True):
-        proved = words.proved_of(found, exactly=exactly)
-        shown = words.shown_of(found, exactly=exactly)
-        stated = (words.number if exactly else words.brief)(claimed)
+        proved = say.proved_of(found, exactly=exactly)
+        shown = say.shown_of(found, exactly=exactly)
+        stated = (say.number if exactly else say.brief)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
         if more > 1.1:
@@ -155,6 +155,6 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (words.brief, words.at_least, words.at_most, words.short, words.number)
+    told = (say.brief, say.at_least, say.at_most, say.short, say.number)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}

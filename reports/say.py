@@ -448,7 +448,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def say_claimed(claim: Claim) -> Said:
+def claimed(claim: Claim) -> Said:
     """Claimed epsilon, its scope, and whose figure it is if the paper does not print it."""
     scope = claim.scope
     about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
@@ -458,7 +458,7 @@ def say_claimed(claim: Claim) -> Said:
     return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def say_proved(finding: Finding) -> Said:
+def proved(finding: Finding) -> Said:
     """What is proved in the scope of a finding; "nothing" if no finite epsilon is."""
     proof = finding.accounted
     if proof is None:
@@ -469,16 +469,14 @@ def say_proved(finding: Finding) -> Said:
     return Said(f"≤ {value}", _support(proof, finding.scope, ""))
 
 
-def say_measured(finding: Finding) -> Said:
+def measured(finding: Finding) -> Said:
     """Lower bound in the scope of a finding."""
     bounds = (finding.claim, finding.accounted)
     beside = [bound.epsilon for bound in bounds if bound is not None]
-    return say_shown(finding.measured, finding.scope, beside)
+    return shown(finding.measured, finding.scope, beside)
 
 
-def say_shown(
-    bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
-) -> Said:
+def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:
     """Lower bound; its own scope is said where it is not the ``scope`` in question.
 
     One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.
