@@ -382,8 +382,8 @@ class Comparison:
             "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
             "thousandth; a sampled one that passes what the other audit proves; a figure of "
             f"utility or of an attack (of these {self.rows:,} are compared) whose intervals do not "
-            "overlap, widened for how many are compared. An attack's are of one training: where the seeds "
-            "differ, it is neither worse nor better."
+            "overlap, widened for how many are compared. An attack's are of one training: where "
+            "the seeds differ, it is neither worse nor better."
         )
 
     @property

@@ -59,8 +59,8 @@ class Leak:
         return (
             f"{row.attack} ({row.vantage}) reaches {row.metric} {say.brief(row.value)}, at least "
             f"{say.brief(self.low)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system), where {say.brief(self.baseline)} is "
-            "guessed without the uploads"
+            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system), where "
+            f"{say.brief(self.baseline)} is guessed without the uploads"
         )
 
 

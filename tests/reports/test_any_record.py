@@ -24,7 +24,7 @@ from fedrec_auditor.reports.store import IDENTIFIER
 from fedrec_auditor.reports.terminal import render_comparison, render_system
 from tests.reports.conftest import records
 from tests.reports.schema import schema
-from tests.reports.test_sarif import check
+from tests.reports.test_gate import check
 
 
 def stored(record: Record, folder: Path) -> None:

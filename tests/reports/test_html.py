@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import time
+import tomllib
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedrec_auditor import reports
+from fedrec_auditor.auditor.plan.plan import Plan, make_plan
 from fedrec_auditor.reports import html, markdown
 from fedrec_auditor.reports.charts import interval, ladder
+from fedrec_auditor.reports.html import plan_text
 from fedrec_auditor.reports.record import Record
+from tests.texts import LETTERS
 
 VOID = {"meta", "br", "img", "input", "hr", "link"}
 EVIL = '<script>alert("x")</script>&\'"><img src=x onerror=alert(1)>$x_1$'
@@ -193,3 +199,24 @@ def test_colours_can_be_told_apart_in_light_dark_and_print() -> None:
         for mark in ("--leak", "--claim"):  # WCAG 1.4.11: graphics need 3 to 1
             assert contrast(theme[mark], theme["--page"]) >= 3.0
             assert contrast(theme[mark], theme["--shade"]) >= 3.0
+
+
+NUMBERS = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False)
+LEAVES = NUMBERS | st.text(LETTERS)
+ANY = st.recursive(
+    LEAVES, lambda part: st.lists(part) | st.dictionaries(st.text(LETTERS), part), max_leaves=6
+)
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.text(LETTERS), ANY))
+def test_toml_reads_it_back(plan: dict[str, object]) -> None:
+    assert tomllib.loads(plan_text(plan)) == plan
+
+
+def test_the_plan_of_a_record_makes_the_same_plan() -> None:
+    plan = Plan(
+        targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True, seed=7
+    ).resolved()
+    text = plan_text(plan.model_dump(mode="json"))
+    assert make_plan(tomllib.loads(text)) == plan

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,10 +14,14 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, store
-from fedrec_auditor.reports.glance import hidden_words, shares
+from fedrec_auditor.reports.files import TABLES, csv_table, write_tables
+from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import Finding, MessagesRow, UtilityRow
+from fedrec_auditor.reports.section import anchors
 from tests.reports.conftest import finding, scope, upper
 from tests.reports.test_html import EVIL, Page, poisoned
 
@@ -125,3 +133,117 @@ def test_without_pandas_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"pip install pandas.*record\.attacks"):
         record.to_frame("attacks")
+
+
+def with_one(record: Record, finding: Finding) -> Record:
+    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
+    return record.model_copy(update={"findings": (finding,), **none})
+
+
+def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
+    one = record["dplcf-sp"].findings[0]
+    doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
+    changed = with_one(record, one.model_copy(update={"measured": doubtful}))
+    (glance,) = glances(changed)
+    said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
+    assert "77" not in said
+    assert "shown" not in said
+
+
+def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
+    every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
+    proof = replace(every.accounted, epsilon=1.0)
+    sure = every.model_copy(update={"accounted": proof, "measured": None})
+    assumed = sure.model_copy(update={"accounted": replace(proof, assumptions=("luck",))})
+    said = [hidden_words(with_one(record, each)) for each in (sure, assumed)]
+    assert [words.split()[0] for words in said] == ["1", "None"]
+
+
+def test_the_sentence_says_what_is_false_and_where_it_is_told(record: Record) -> None:
+    said = {each.section.target: each.sentence for each in glances(record)}
+    assert said["dplcf-ap"].startswith("The claim is false: epsilon claimed 1, shown ∞")
+    assert said["fcf"].startswith("No epsilon is claimed; epsilon shown: infinite (calculated)")
+
+
+def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
+    """Of most messages it is told, and that it broke where utility does not show it did not."""
+    rows = [row for row in record.utility if row.target == "fcf"]
+    flat = [row.model_copy(update={"ci_low": 0.0, "ci_high": 1.0}) for row in rows]
+    assert rows
+
+    def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
+        told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
+        changed = record.model_copy(update={"messages": (told,), "utility": tuple(utility)})
+        (one,) = (glance for glance in glances(changed) if glance.section.target == "fcf")
+        return one.got, one.got_words
+
+    for words in got(70, flat):
+        assert words.endswith("; the training broke down: 71 of 100 messages tell nothing")
+    for words in (*got(70, rows), *got(70, [])):
+        assert words.endswith("; 71 of 100 messages tell nothing")
+    for words in got(49, flat):
+        assert "messages" not in words
+
+
+def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
+    finding = record["dplcf-ap"].headline_finding
+    for least, said in ((1.6662, "1.66 times as much"), (20.0, "20 times"), (math.inf, "")):
+        shown = replace(finding.measured, epsilon=least)
+        (changed,) = (
+            glance
+            for glance in glances(
+                record.model_copy(
+                    update={"findings": (finding.model_copy(update={"measured": shown}),)}
+                )
+            )
+            if glance.section.target == "dplcf-ap"
+        )
+        assert ("times" in changed.sentence) is bool(said)
+        assert said in changed.sentence
+
+
+def test_a_finding_is_named_by_its_scope(record: Record) -> None:
+    found = anchors(record)
+    assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report",)
+    assert found["fcf"].page == "fcf"
+
+
+def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
+    first, *rest = record.findings
+    bold = first.model_copy(update={"target": "dplcf-ap-interaction-server-report"})
+    found = anchors(record.model_copy(update={"findings": (bold, *rest)}))
+    assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
+
+
+def test_csv_reads_back(record: Record) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_table(record, "findings"))))
+    assert [row["target"] for row in rows] == [f.target for f in record.findings]
+    claimed = [f"{f.claim.epsilon}" if f.is_claimed else "" for f in record.findings]
+    assert [row["claim.epsilon"] for row in rows] == claimed
+    assert "" in claimed
+    assert set(claimed) - {""}
+    rows = list(csv.DictReader(io.StringIO(csv_table(record, "attacks"))))
+    assert [float(row["value"]) for row in rows] == [a.value for a in record.attacks]
+    assert "roc.fpr" not in rows[0]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
+def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
+    row = record.findings[0].model_copy(update={"target": f"{sign}cmd|' /C calc'!A0"})
+    (read,) = csv.DictReader(
+        io.StringIO(csv_table(record.model_copy(update={"findings": (row,)}), "findings"))
+    )
+    assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
+
+
+def test_all_are_written(record: Record, tmp_path: Path) -> None:
+    assert write_tables(record, tmp_path / "new") == TABLES
+    files = {path.name for path in (tmp_path / "new").iterdir()}
+    assert files == {f"{name}.csv" for name in TABLES}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
+    empty = record.model_copy(update=dict.fromkeys(TABLES, ()))
+    assert csv_table(empty, name) == "target\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
+from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import junit, markdown, say, terminal
@@ -20,7 +22,7 @@ from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import sections
-from fedrec_auditor.reports.terminal import render_findings
+from fedrec_auditor.reports.terminal import render_findings, render_system
 from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
@@ -234,3 +236,49 @@ def test_the_schema_imports_no_renderer() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
+
+
+def system_shown(record: Record, target: str, width: int = 80, *, tty: bool = True) -> str:
+    (glance,) = (each for each in glances(record) if each.section.target == target)
+    return printed(lambda c: render_system(record, glance, c), width=width, terminal=tty)
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, width: int) -> None:
+    text = system_shown(record, target, width)
+    assert max(map(cell_len, text.split("\n"))) <= width
+    assert text.split() == system_shown(record, target, 400).split()
+    assert 100 < max(map(cell_len, system_shown(record, target, 400).split("\n"))) <= 160
+
+
+def test_a_log_is_plain(record: Record) -> None:
+    file = io.StringIO()
+    (glance,) = (each for each in glances(record) if each.section.target == "dplcf-ap")
+    render_system(record, glance, Console(file=file, width=7))
+    assert "\x1b" not in file.getvalue()
+    assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100
+
+
+def test_the_verdict_is_a_sentence_and_what_to_do_follows(record: Record) -> None:
+    first, second, third, *_ = system_shown(record, "dplcf-ap", 160).split("\n")
+    assert first == "dplcf-ap: Critical"
+    assert second.startswith("The claim is false: epsilon claimed 1, shown ∞")
+    assert re.fullmatch(r"What to do: +Withdraw the claim.*", third)
+    assert (
+        system_shown(record, "fcf")
+        .split("\n")[1]
+        .startswith("No epsilon is claimed; epsilon shown")
+    )
+    assert "The claim is proved, and not refuted" in system_shown(record, "dplcf-sp")
+    detail = [
+        line for line in system_shown(record, "fcf").split("\n") if line.endswith(": report.html.")
+    ]
+    assert [line.split()[0] for line in detail] == ["All", "Utility", "For"]
