@@ -55,10 +55,7 @@ def _environment() -> Environment:
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
-        brief=say.brief,
-        capitalized=say.capitalized,
-        duration=say.duration,
-        percent=say.percent,
+        brief=say.brief, capitalized=say.capitalized, duration=say.duration, percent=say.percent
     )
     return environment
 

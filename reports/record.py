@@ -64,14 +64,7 @@ class GateOutcome:
         )
 
 
-_TABLES = (
-    "findings",
-    "measurements",
-    "attacks",
-    "skipped",
-    "utility",
-    "messages",
-)
+_TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "messages")
 
 
 class Record(Contents):

@@ -21,6 +21,7 @@ import pytest
 
 from fedrec_auditor.reports import html
 from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import vary
 from tests.reports.test_html import many
 
 WIDTHS = (390, 768, 1280, 1440)
@@ -86,7 +87,7 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
-    two = many(record, 12).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
+    two = vary(many(record, 12), notes=("50,000 samples instead of 1,000,000.",))
     return framed(html.render(two), MEASURE, WIDTHS, folder)
 
 

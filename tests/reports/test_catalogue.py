@@ -32,6 +32,7 @@ from fedrec_auditor.reports.catalogue import (
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.say import between, settings_words, short
 from fedrec_auditor.reports.terminal import render_catalogue, write_parts
+from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
 SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
@@ -127,9 +128,7 @@ def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
 ) -> str:
     return printed(
-        lambda console: render_catalogue(rows, console, only),
-        width=width,
-        terminal=terminal,
+        lambda console: render_catalogue(rows, console, only), width=width, terminal=terminal
     )
 
 
@@ -200,7 +199,7 @@ def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
 
 
 def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
-    apart = figure(2.0, False).model_copy(update={"word": Arithmetic.UNSTATED})
+    apart = vary(figure(2.0, False), word=Arithmetic.UNSTATED)
     derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
     full = " ".join(shown(derived, terminal=False).split())
     brief = listed(False, derived)
@@ -265,7 +264,7 @@ def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
 def test_symbols_that_an_entry_uses_are_explained() -> None:
     """Those in the numbers that it lists, too."""
     assert row().symbols == {"z": "a multiplier"}
-    counted = figure(2.0, False).model_copy(update={"how": "over T rounds"})
+    counted = vary(figure(2.0, False), how="over T rounds")
     assert row(figures=(counted,)).symbols == PAPER.symbols
     assert "  Symbol:          z: a multiplier\n" in shown(row(), terminal=False)
 
@@ -275,9 +274,7 @@ def finding(verdict: Verdict, **changes: Any) -> Finding:
     basis = changes.pop("basis", Basis.PRINTED)
     claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
     bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
-    return Finding.of("t", claim, SCOPE, delta=0.0, **bounds).model_copy(
-        update={"verdict": verdict}
-    )
+    return vary(Finding.of("t", claim, SCOPE, delta=0.0, **bounds), verdict=verdict)
 
 
 def bound(epsilon: float, side: Side) -> Bound:
@@ -293,7 +290,7 @@ def bound(epsilon: float, side: Side) -> Bound:
     ],
 )
 def test_a_bound_is_not_passed_off_as_the_number(side: Side | None, said: str) -> None:
-    one = figure(2.00003, False).model_copy(update={"side": side})
+    one = vary(figure(2.00003, False), side=side)
     exactly = said.replace("2.00003", "2")
     assert exactly in plain_words(row(figures=(one,)))
     assert f"Here {said.split(', ')[1].removesuffix(' computed here')}; Agrees no" in shown(
@@ -304,12 +301,12 @@ def test_a_bound_is_not_passed_off_as_the_number(side: Side | None, said: str) -
 def test_a_comparison_says_first_where_it_holds() -> None:
     below = {"below": True}
     figures = (figure(0.5, True), figure(0.6, True), figure(5.0, False))
-    compared = row(figures=[each.model_copy(update=below) for each in figures])
+    compared = row(figures=[vary(each, **below) for each in figures])
     assert "It holds at 2 of 3 settings. In numbers, a|b: below 1" in plain_words(compared)
 
 
 def test_what_is_above_what_is_promised_is_no_infinite_claim() -> None:
-    loose = figure(1.0, True).model_copy(update={"claimed": math.inf, "word": Arithmetic.LOOSE})
+    loose = vary(figure(1.0, True), claimed=math.inf, word=Arithmetic.LOOSE)
     assert "no bound by its statement, 1 computed" in plain_words(
         row(figures=(loose,), arithmetic=Arithmetic.LOOSE)
     )

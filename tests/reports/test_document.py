@@ -34,6 +34,7 @@ from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.system_document import claim_parts, filing_part, system_document
 from fedrec_auditor.reports.terminal import write_blocks
 from fedrec_auditor.reports.usefulness import CUT
+from tests.reports.conftest import vary
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
 
@@ -97,11 +98,7 @@ def flat(text: str) -> str:
     [(of_page, True, True), (of_markdown, False, False), (of_terminal, False, False)],
 )
 def test_a_writer_leaves_out_no_word(
-    record: Record,
-    target: str,
-    write: Callable[[Record, str], str],
-    page: bool,
-    detail: bool,
+    record: Record, target: str, write: Callable[[Record, str], str], page: bool, detail: bool
 ) -> None:
     text = flat(write(record, target))
     texts = list(said(document(record, target, page=page), detail=detail))
@@ -158,7 +155,7 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     finding = record["dplcf-sp"].headline_finding
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
-    kept = finding.model_copy(update={"claim": claim, "accounted": proof})
+    kept = vary(finding, claim=claim, accounted=proof)
     assert number(proof.told) == "0.981124"
     assert proved(kept).value == claimed(claim).value == "≤ 0.981123"
 
@@ -185,7 +182,7 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
         ("rows", "It reads rows. It runs from: peers."),
     ]
     skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
-    whole = document(record.model_copy(update={"skipped": skipped}), "fcf")
+    whole = document(vary(record, skipped=skipped), "fcf")
     (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
     assert part.title == "Attacks that could not run: 4 at all"
     assert part.blocks == (
@@ -201,17 +198,15 @@ def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record
 
 
 def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Record) -> None:
-    kept = record.findings[-1].model_copy(update={"note": "What is told of all is told in a note."})
+    kept = vary(record.findings[-1], note="What is told of all is told in a note.")
     reason = "It reads whole messages, and none is seen."
     skipped = [
         SkippedRow(target=name, attack=attack, reason=reason)
         for name in TARGETS
         for attack in ("linkage", "rows")
     ]
-    findings = [kept.model_copy(update={"target": name}) for name in TARGETS]
-    told = record.model_copy(
-        update={"findings": (*record.findings, *findings), "skipped": tuple(skipped)}
-    )
+    findings = [vary(kept, target=name) for name in TARGETS]
+    told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
     text = flat(markdown.render(told))
     assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
     assert f"**linkage, rows: {', '.join(sorted(TARGETS))}**" in text
@@ -238,7 +233,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
     titles = {}
     for basis in Basis:
         claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
-        (part,) = claim_parts([(finding.model_copy(update={"claim": claim}), "")])
+        (part,) = claim_parts([(vary(finding, claim=claim), "")])
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
@@ -263,11 +258,8 @@ def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     assert facts["Singling out"] == facts["Linkability"] == "Not tested."
     assert facts["Inference"].startswith("Shown: of an item that a user met")
     assert f"Inference: {facts['Inference']}" in text
-    quiet = record.model_copy(
-        update={"attacks": tuple(r.model_copy(update={"value": r.baseline, "ci_low": 0.0,
-                                                      "ci_high": r.baseline + 0.01})
-                                 for r in record.attacks if r.baseline is not None)}
-    )  # fmt: skip
+    quiet = vary(record, attacks=tuple(vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01)
+                                 for r in record.attacks if r.baseline is not None))  # fmt: skip
     facts, _ = filed(quiet, "fcf")
     assert facts["Inference"].startswith("Not shown by ")
     assert "an advantage of up to 0." in facts["Inference"]
@@ -285,7 +277,7 @@ def test_questions_about_epsilon_follow_the_worst_finding(record: Record) -> Non
 
 
 def test_a_system_without_a_claim_is_filed(record: Record) -> None:
-    facts, _ = filed(record.model_copy(update={"findings": ()}), "fcf")
+    facts, _ = filed(vary(record, findings=()), "fcf")
     assert facts["Epsilon"] == "No claim was judged."
 
 
@@ -293,11 +285,9 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
     """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
     empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
     cut = f"{CUT}20 of 1,000 rounds."
-    utility = tuple(
-        row.model_copy(update={"paper_note": cut, "ci_low": 0.0}) for row in record.utility
-    )
+    utility = tuple(vary(row, paper_note=cut, ci_low=0.0) for row in record.utility)
     lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
-    broken = record.model_copy(update=lost)
+    broken = vary(record, **lost)
     _, text = filed(broken, "fmf-ldp")
     for said in (
         "It is a re-implementation of what its paper prints, not its authors' code.",
@@ -308,7 +298,7 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
         "Measure: Train it again before a figure is quoted",
     ):
         assert said in text
-    _, text = filed(record.model_copy(update={"own": ("fcf",)}), "fcf")
+    _, text = filed(vary(record, own=("fcf",)), "fcf")
     assert "re-implementation" not in text
     assert "quick" not in text
     assert "Severity: critical." in text

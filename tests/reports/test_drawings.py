@@ -23,7 +23,7 @@ from fedrec_auditor.reports.files import __file__, light_palette, standalone, wr
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding, RocRow
 from fedrec_auditor.reports.section import Section, sections
-from tests.reports.conftest import findings, roc, rocs
+from tests.reports.conftest import findings, roc, rocs, vary
 
 
 def test_every_judged_system_has_a_ladder(record: Record) -> None:
@@ -55,7 +55,7 @@ def test_a_promise_is_drawn_where_it_speaks_and_says_something(record: Record) -
 
 def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
     (refuted,) = record["dplcf-ap"].findings
-    told = refuted.model_copy(update={"holds_at": 0.632})
+    told = vary(refuted, holds_at=0.632)
     assert [(line.words, line.delta) for line in trade_offs(told)] == [
         ("claimed", 0.0),
         ("what does hold", 0.632),
@@ -64,8 +64,8 @@ def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record
 
 def test_the_map_has_a_cell_a_scope_asked_and_no_markup_of_a_name(record: Record) -> None:
     first, *rest = record.findings
-    evil = first.model_copy(update={"target": "<b>&"})
-    drawn = next(figures(record.model_copy(update={"findings": (evil, *rest)})))
+    evil = vary(first, target="<b>&")
+    drawn = next(figures(vary(record, findings=(evil, *rest))))
     assert drawn.kind == "who-learns"
     said = "".join(ET.fromstring(drawn.svg).itertext())
     assert "<b>&" in said
@@ -176,10 +176,10 @@ def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_ax
     record: Record,
 ) -> None:
     first = record["fmf-ldp"].findings[0]
-    other = first.model_copy(update={"outside_model": "a budget that is not printed"})
+    other = vary(first, outside_model="a budget that is not printed")
     assert "not claimed here" in ladder([other])
     assert len(dots(ladder([other]), "claim")) == 0
-    tiny = first.model_copy(update={"claim": replace(first.claim, epsilon=1e-9)})
+    tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
     assert "≤ 0.1<" in ladder([tiny])
 
 
@@ -225,7 +225,7 @@ def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> Non
     one, every = record["dplcf-sp"].findings
     calm = exposure(Section("it", (one,)), Vantage.SERVER)
     assert calm.tone is Tone.CALM
-    unknown = every.model_copy(update={"measured": None})
+    unknown = vary(every, measured=None)
     both = exposure(Section("it", (one, unknown)), Vantage.SERVER)
     assert both.tone is Tone.OPEN
 
@@ -240,7 +240,7 @@ def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) ->
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
     one, _ = record["dplcf-sp"].findings
     assert math.isfinite(one.accounted.epsilon)
-    game = one.model_copy(update={"game": "local game over 36 items"})
+    game = vary(one, game="local game over 36 items")
     found = exposure(Section("it", (game,)), Vantage.SERVER)
     assert all(each.proved is None for each in found.told)
     assert found.tone is Tone.OPEN

@@ -20,6 +20,7 @@ from fedrec_auditor.reports import html, markdown
 from fedrec_auditor.reports.charts import interval, ladder
 from fedrec_auditor.reports.html import plan_text
 from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import vary
 from tests.texts import LETTERS
 
 VOID = {"meta", "br", "img", "input", "hr", "link"}
@@ -141,12 +142,12 @@ def test_an_attack_that_did_not_run_says_why_in_every_report(record: Record) -> 
 
 
 def test_what_was_left_out_is_shown(record: Record) -> None:
-    noted = record.model_copy(update={"notes": ("Left out: <b>theirs</b>.",)})
+    noted = vary(record, notes=("Left out: <b>theirs</b>.",))
     assert "Left out: &lt;b&gt;theirs&lt;/b&gt;." in html.render(noted)
 
 
 def test_errors_are_shown_first(record: Record) -> None:
-    broken = record.model_copy(update={"errors": ("fcf membership: out of memory",)})
+    broken = vary(record, errors=("fcf membership: out of memory",))
     said = Page(html.render(broken)).said
     assert said.index("out of memory") < said.index("At a glance")
 
@@ -163,7 +164,7 @@ def many(record: Record, times: int) -> Record:
 
     def again(name: str) -> tuple[Any, ...]:
         return tuple(
-            row.model_copy(update={"target": f"{row.target}-{i}"})
+            vary(row, target=f"{row.target}-{i}")
             for i in range(times)
             for row in getattr(record, name)
         )

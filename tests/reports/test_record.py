@@ -22,7 +22,7 @@ from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding, MessagesRow, UtilityRow
 from fedrec_auditor.reports.section import anchors
-from tests.reports.conftest import finding, scope, upper
+from tests.reports.conftest import finding, scope, upper, vary
 from tests.reports.test_html import EVIL, Page, poisoned
 
 
@@ -38,12 +38,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
     assert sorted(order, key=page.said.index) == order
     got = "is picked 81.6% of the time, 50% without the uploads"
-    for said in (
-        "1 false 0 unproved 2 proved 1 no claim",
-        "943 users",
-        got,
-        "Withdraw",
-    ):
+    for said in ("1 false 0 unproved 2 proved 1 no claim", "943 users", got, "Withdraw"):
         assert said in page.said
         assert said in Page(html.render(record)).said
 
@@ -73,7 +68,7 @@ def test_the_cards_add_up_to_all_systems(record: Record) -> None:
     hidden = finding("kept", promised, user, upper(1.0, user, "a proof"), None)
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
-    changed = record.model_copy(update={"findings": (hidden, vacuous, bare), "attacks": ()})
+    changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
     assert counts(changed) == [0, 2, 1, 0, 4]
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
     assert hidden_words(changed).startswith("1 of 7 systems is proved")
@@ -96,7 +91,7 @@ def test_printing_it_tells_the_systems_the_worst_first(record: Record) -> None:
     assert [line.split(":")[0] for line in lines[1:3]] == ["- dplcf-ap", "- fcf"]
     assert "](" not in str(record)
     assert len(repr(record)) < 150
-    broken = record.model_copy(update={"errors": ("no memory",)})
+    broken = vary(record, errors=("no memory",))
     assert str(broken).endswith("error: no memory")
 
 
@@ -137,13 +132,13 @@ def test_without_pandas_the_remedy_is_named(
 
 def with_one(record: Record, finding: Finding) -> Record:
     none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
-    return record.model_copy(update={"findings": (finding,), **none})
+    return vary(record, findings=(finding,), **none)
 
 
 def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
     one = record["dplcf-sp"].findings[0]
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
-    changed = with_one(record, one.model_copy(update={"measured": doubtful}))
+    changed = with_one(record, vary(one, measured=doubtful))
     (glance,) = glances(changed)
     said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
     assert "77" not in said
@@ -153,8 +148,8 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
 def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
     every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
     proof = replace(every.accounted, epsilon=1.0)
-    sure = every.model_copy(update={"accounted": proof, "measured": None})
-    assumed = sure.model_copy(update={"accounted": replace(proof, assumptions=("luck",))})
+    sure = vary(every, accounted=proof, measured=None)
+    assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
     said = [hidden_words(with_one(record, each)) for each in (sure, assumed)]
     assert [words.split()[0] for words in said] == ["1", "None"]
 
@@ -168,12 +163,12 @@ def test_the_sentence_says_what_is_false_and_where_it_is_told(record: Record) ->
 def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
     """Of most messages it is told, and that it broke where utility does not show it did not."""
     rows = [row for row in record.utility if row.target == "fcf"]
-    flat = [row.model_copy(update={"ci_low": 0.0, "ci_high": 1.0}) for row in rows]
+    flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
     assert rows
 
     def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
         told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
-        changed = record.model_copy(update={"messages": (told,), "utility": tuple(utility)})
+        changed = vary(record, messages=(told,), utility=tuple(utility))
         (one,) = (glance for glance in glances(changed) if glance.section.target == "fcf")
         return one.got, one.got_words
 
@@ -191,11 +186,7 @@ def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Recor
         shown = replace(finding.measured, epsilon=least)
         (changed,) = (
             glance
-            for glance in glances(
-                record.model_copy(
-                    update={"findings": (finding.model_copy(update={"measured": shown}),)}
-                )
-            )
+            for glance in glances(vary(record, findings=(vary(finding, measured=shown),)))
             if glance.section.target == "dplcf-ap"
         )
         assert ("times" in changed.sentence) is bool(said)
@@ -210,8 +201,8 @@ def test_a_finding_is_named_by_its_scope(record: Record) -> None:
 
 def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
     first, *rest = record.findings
-    bold = first.model_copy(update={"target": "dplcf-ap-interaction-server-report"})
-    found = anchors(record.model_copy(update={"findings": (bold, *rest)}))
+    bold = vary(first, target="dplcf-ap-interaction-server-report")
+    found = anchors(vary(record, findings=(bold, *rest)))
     assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
 
 
@@ -229,10 +220,8 @@ def test_csv_reads_back(record: Record) -> None:
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
 def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
-    row = record.findings[0].model_copy(update={"target": f"{sign}cmd|' /C calc'!A0"})
-    (read,) = csv.DictReader(
-        io.StringIO(csv_table(record.model_copy(update={"findings": (row,)}), "findings"))
-    )
+    row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
+    (read,) = csv.DictReader(io.StringIO(csv_table(vary(record, findings=(row,)), "findings")))
     assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
 

@@ -17,6 +17,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import SCHEMA_VERSION
 from fedrec_auditor.reports.say import basis_words
 from fedrec_auditor.reports.store import IDENTIFIER
+from tests.reports.conftest import vary
 from tests.reports.schema import schema, schema_text
 
 
@@ -58,8 +59,8 @@ def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path]
 
 
 def test_nan_is_refused_with_its_place(record: Record) -> None:
-    attack = record.attacks[0].model_copy(update={"ci_low": float("nan")})
-    broken = record.model_copy(update={"attacks": (attack,)})
+    attack = vary(record.attacks[0], ci_low=float("nan"))
+    broken = vary(record, attacks=(attack,))
     with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
         store.encode(broken)
 
@@ -88,7 +89,7 @@ def test_a_killed_write_leaves_the_old_files(
             raise stop
 
     monkeypatch.setattr(store.os, "fsync", fsync)
-    changed = record.model_copy(update={"errors": ("changed",)})
+    changed = vary(record, errors=("changed",))
     with pytest.raises((KeyboardInterrupt, IncompleteError)):
         store.write(changed, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -193,9 +194,9 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
     """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
     evil = "\x1b[31m \x9b31m \x7f \udcff"
     rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
-    attack = record.attacks[0].model_copy(update={"note": evil, "metric": evil, "target": evil})
-    finding = record.findings[0].model_copy(update={"target": evil, "reason": evil, "note": evil})
-    told = record.model_copy(update={**rows, "attacks": (attack,), "findings": (finding,)})
+    attack = vary(record.attacks[0], note=evil, metric=evil, target=evil)
+    finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
+    told = vary(record, **rows, attacks=(attack,), findings=(finding,))
     store.write(told, tmp_path)
     for name in store.FILES:
         text = (tmp_path / name).read_bytes().decode()

@@ -23,6 +23,7 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.terminal import render_findings, render_system
+from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
@@ -36,7 +37,7 @@ def suite(record: Record, fail_on: str = "violated") -> ET.Element:
 
 
 def retold(finding: Finding, verdict: Verdict) -> Finding:
-    return finding.model_copy(update={"verdict": verdict})
+    return vary(finding, verdict=verdict)
 
 
 def test_junit_has_one_case_a_finding_in_schema_order(record: Record) -> None:
@@ -57,16 +58,15 @@ def test_junit_has_one_case_a_finding_in_schema_order(record: Record) -> None:
 )
 def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int) -> None:
     first, second, *rest = record.findings
-    changed = record.model_copy(
-        update={
-            "findings": (
-                retold(first, Verdict.UNSOUND),
-                retold(second, Verdict.UNSUBSTANTIATED),
-                *rest,
-                rest[-1].model_copy(update={"verdict": Verdict.CONSISTENT}),
-            ),
-            "errors": ("ran out of memory",),
-        }
+    changed = vary(
+        record,
+        findings=(
+            retold(first, Verdict.UNSOUND),
+            retold(second, Verdict.UNSUBSTANTIATED),
+            *rest,
+            vary(rest[-1], verdict=Verdict.CONSISTENT),
+        ),
+        errors=("ran out of memory",),
     )
     found = suite(changed, fail_on)
     assert found.attrib["failures"] == str(len(found.findall(".//failure"))) == str(failures)
@@ -89,7 +89,7 @@ def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int)
 def test_junit_tells_nothing_found_from_nothing_promised(
     record: Record, verdict: Verdict, gate: Gate, tag: str
 ) -> None:
-    changed = record.model_copy(update={"findings": (retold(record.findings[0], verdict),)})
+    changed = vary(record, findings=(retold(record.findings[0], verdict),))
     found = ET.fromstring(junit.render(changed, gate)).find("testsuite")
     assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
     totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
@@ -98,13 +98,9 @@ def test_junit_tells_nothing_found_from_nothing_promised(
 
 def test_no_string_breaks_out(record: Record) -> None:
     claim = replace(record.findings[0].claim, statement=EVIL, source=EVIL)
-    finding = record.findings[0].model_copy(
-        update={"target": EVIL, "claim": claim, "reason": EVIL, "note": EVIL}
-    )
-    attack = record.attacks[0].model_copy(update={"target": EVIL, "attack": EVIL, "metric": EVIL})
-    evil = record.model_copy(
-        update={"findings": (finding,), "attacks": (attack,), "errors": (EVIL,)}
-    )
+    finding = vary(record.findings[0], target=EVIL, claim=claim, reason=EVIL, note=EVIL)
+    attack = vary(record.attacks[0], target=EVIL, attack=EVIL, metric=EVIL)
+    evil = vary(record, findings=(finding,), attacks=(attack,), errors=(EVIL,))
     (case, _) = suite(evil).iter("testcase")
     assert case.attrib["classname"] == say.legal(EVIL)
     text = markdown.render(evil)
@@ -173,7 +169,7 @@ def test_no_word_is_cut(record: Record) -> None:
 
 
 def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -> None:
-    broken = record.model_copy(update={"errors": ("no memory",)})
+    broken = vary(record, errors=("no memory",))
     lines = shown(broken, 20, fancy=False).splitlines()
     assert lines[0] == "PRIVACY AUDIT ml-100k 4 systems full"
     assert max(map(len, lines)) <= 100
@@ -192,9 +188,7 @@ def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -
 def test_findings_alone_can_be_printed(record: Record) -> None:
     for fancy in (True, False):
         lines = printed(
-            lambda c: render_findings(record.findings, c),
-            width=120,
-            terminal=fancy,
+            lambda c: render_findings(record.findings, c), width=120, terminal=fancy
         ).splitlines()
         assert lines[0] == "dplcf-ap"
         assert "✗ false: whether a user met one item" in "".join(lines[:12])

@@ -21,7 +21,7 @@ from fedrec_auditor.reports.figures import trade_offs
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.say import outcome_words, probability_words, ratio_words
 from fedrec_auditor.reports.section import Section
-from tests.reports.conftest import finding, lower, scope, upper
+from tests.reports.conftest import finding, lower, scope, upper, vary
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Re
     assert "part of the spread is chance. Hit hardest: activity: most items 0.99 [0.98, 1]" in said
     assert "least: gender: F 0.91 [0.89, 0.93]" in said
     one = row.users.groups["gender"]
-    alike = row.users.model_copy(update={"groups": {"gender": {**one, "F": one["M"]}}})
-    assert "Hit" not in risk_words(row.model_copy(update={"users": alike}))
+    alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
+    assert "Hit" not in risk_words(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,7 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
     )
     assert say.proved_of(kept) == say.brief(claim.epsilon) == "0.981"
     assert say.proved_of(broken) == "0.99"
-    (line,) = [
-        x for x in trade_offs(kept.model_copy(update={"holds_at": 0.00213})) if "does" in x.words
-    ]
+    (line,) = [x for x in trade_offs(vary(kept, holds_at=0.00213)) if "does" in x.words]
     assert line.said == "(0.981, 0.00213)"
 
 
