@@ -10,9 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html, markdown
-from fedrec_auditor.reports.attack_words import gain_words
 from fedrec_auditor.reports.document import (
     Facts,
     Grid,
@@ -25,11 +23,10 @@ from fedrec_auditor.reports.document import (
     sentences,
 )
 from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.leaks import comparable
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import MessagesRow, SkippedRow
-from fedrec_auditor.reports.say import UNITS, capitalized, claimed, measured, number, proved
+from fedrec_auditor.reports.say import claimed, measured, number, proved
 from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.system_document import claim_parts, filing_part, system_document
 from fedrec_auditor.reports.terminal import write_blocks
@@ -106,40 +103,6 @@ def test_a_writer_leaves_out_no_word(
     assert [each for each in texts if flat(each) not in text] == []
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_each_finding_is_a_part_with_its_bounds_and_a_claim_is_told_once(
-    record: Record, target: str
-) -> None:
-    section, whole = record[target], document(record, target, page=True)
-    parts = {part.place: part for part in parts_of(whole) if part.colour is not None}
-    assert len(parts) == len(section.findings)
-    for finding, place in zip(section.findings, anchors(record)[target].findings, strict=True):
-        facts = dict(next(b for b in parts[place].blocks if isinstance(b, Facts)).rows)
-        for name, bound in (("Proved", finding.accounted), ("Shown", finding.measured)):
-            value, support = facts[name].value, facts[name].support
-            if bound is None:
-                assert value == "nothing"
-            elif bound.epsilon == float("inf"):
-                assert value in ("infinite", "no finite epsilon")
-            else:
-                assert value[2:] == number(bound.told)
-                assert {f"delta {number(bound.delta)}", bound.source} <= set(support)
-            for assumed in () if bound is None else bound.assumptions:
-                assert assumed in support[-1]
-        assert ("Why" in facts) is (
-            finding.verdict not in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
-            or bool(finding.measured and finding.measured.assumptions)
-        )
-        assert parts[place].folded is (finding is not section.headline_finding)
-        witnesses = [block.title for block in parts[place].blocks if isinstance(block, Passage)]
-        refuted = finding.verdict is Verdict.VIOLATED
-        title = "Counterexample" if refuted else "The pair of inputs that tells most"
-        assert witnesses == [title] * bool(finding.measured and finding.measured.witness)
-    texts = list(said(whole))
-    for claim in {finding.claim for finding in section.findings}:
-        assert texts.count(claim.statement) == 1
-
-
 def test_only_a_page_has_drawings_and_pairs_that_refute_nothing(record: Record) -> None:
     for target in TARGETS:
         for page in (True, False):
@@ -158,19 +121,6 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     kept = vary(finding, claim=claim, accounted=proof)
     assert number(proof.told) == "0.981124"
     assert proved(kept).value == claimed(claim).value == "≤ 0.981123"
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_what_beats_guessing_is_told_and_the_rest_is_counted(record: Record, target: str) -> None:
-    (glance,) = (each for each in glances(record) if each.section.target == target)
-    texts = list(said(document(record, target)))
-    for leak in glance.leaking:
-        assert any(gain_words(leak.row, leak.row.value)[1:] in text for text in texts)
-    left = len([r for r in comparable(record) if r.target == target]) - len(glance.leaking)
-    left -= len(glance.little)
-    assert any(f"{left} are not shown to beat guessing: " in t for t in texts) is bool(left)
-    marked = [text for text in texts if " ↑ [" in text]
-    assert len(marked) == len(glance.leaking)
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -263,17 +213,6 @@ def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     facts, _ = filed(quiet, "fcf")
     assert facts["Inference"].startswith("Not shown by ")
     assert "an advantage of up to 0." in facts["Inference"]
-
-
-def test_questions_about_epsilon_follow_the_worst_finding(record: Record) -> None:
-    facts, text = filed(record, "dplcf-sp")
-    finding = record["dplcf-sp"].headline_finding
-    assert facts["Unit of privacy"] == f"{capitalized(UNITS[finding.scope.unit])}."
-    assert str(facts["Accounting"]).startswith("≤ 1 (delta 0")
-    assert "Floating point" in facts
-    assert "dplcf-sp was audited" in text
-    assert "it never shows that nothing leaks" in text
-    assert "Floating point" not in filed(record, "fcf")[0]
 
 
 def test_a_system_without_a_claim_is_filed(record: Record) -> None:

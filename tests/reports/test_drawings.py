@@ -45,14 +45,6 @@ def test_who_is_hit_is_drawn_once_a_system(record: Record) -> None:
     assert {"all users", "gender", "F", "M", "0.91"} <= set(text)
 
 
-def test_a_promise_is_drawn_where_it_speaks_and_says_something(record: Record) -> None:
-    upheld, of_user = record["dplcf-sp"].findings
-    said = [(line.words, line.epsilon) for line in trade_offs(upheld)]
-    assert said == [("claimed", 1.0), ("proved", 1.0), ("shown", 1.0)]
-    assert trade_offs(of_user) == ()  # 1,682 is proved and shown; the claim is of one bit
-    assert all(trade_offs(finding) == () for finding in record["fcf"].findings)
-
-
 def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
     (refuted,) = record["dplcf-ap"].findings
     told = vary(refuted, holds_at=0.632)
@@ -156,22 +148,6 @@ def dots(drawing: str, colour: str) -> list[float]:
     return [float(dot.attrib["cx"]) for dot in found if dot.attrib["fill"] == f"var(--{colour})"]
 
 
-def test_dots_move_with_the_logarithm(record: Record) -> None:
-    drawing = ladder(record["fmf-ldp"].findings)
-    report, round_, training, shuffled = dots(drawing, "leak")
-    decades = [math.log10(epsilon / 1.87) for epsilon in (2.5, 250.0, 5000.0)]
-    steps = [place - shuffled for place in (report, round_, training)]
-    per = steps[2] / decades[2]
-    assert steps == pytest.approx([per * each for each in decades], abs=0.3)
-    for value in ("5,000", "250", "2.5", "432", "1.87"):
-        assert f">{value}</text>" in drawing
-
-
-def test_infinity_runs_over_the_break_and_a_finite_value_does_not(record: Record) -> None:
-    assert "<polygon" in ladder(record["fcf"].findings)
-    assert "<polygon" not in ladder(record["fmf-ldp"].findings)
-
-
 def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_axis(
     record: Record,
 ) -> None:
@@ -197,18 +173,6 @@ def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None
         assert 0 <= float(dot.attrib["cx"]) <= width
     assert not re.search("nan|inf", drawing)
     assert "id=" not in drawing
-
-
-def test_both_figures_of_a_cell_are_of_the_widest_scope_asked(record: Record) -> None:
-    found = exposure(record["fmf-ldp"], Vantage.SERVER)
-    (told,) = found.told
-    assert told.lines == ("user, training", "shown ≥ 5,000", "proved ≤ 5,000")
-    assert found.tone is Tone.BAD
-    assert [each.label for each in found.others] == ["user, round", "report, report"]
-    shuffled = exposure(record["fmf-ldp"], Vantage.SHUFFLED)
-    assert shuffled.told[0].proved is not None
-    assert shuffled.tone is Tone.OPEN
-    assert exposure(record["fmf-ldp"], Vantage.PEERS) is None
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:

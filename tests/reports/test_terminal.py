@@ -21,8 +21,7 @@ from fedrec_auditor.reports import junit, markdown, say, terminal
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.section import sections
-from fedrec_auditor.reports.terminal import render_findings, render_system
+from fedrec_auditor.reports.terminal import render_system
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
@@ -38,19 +37,6 @@ def suite(record: Record, fail_on: str = "violated") -> ET.Element:
 
 def retold(finding: Finding, verdict: Verdict) -> Finding:
     return vary(finding, verdict=verdict)
-
-
-def test_junit_has_one_case_a_finding_in_schema_order(record: Record) -> None:
-    cases = suite(record)
-    assert [child.tag for child in cases] == ["properties"] + ["testcase"] * len(record.findings)
-    for case, finding in zip(cases.iter("testcase"), record.findings, strict=True):
-        assert case.attrib["classname"] == finding.target
-        assert [child.tag for child in case][-1:] == ["system-out"]
-        kinds = {Verdict.VIOLATED: ["failure"], Verdict.NO_CLAIM: ["skipped"]}
-        assert [child.tag for child in case][:-1] == kinds.get(finding.verdict, [])
-        assert finding.reason in (case.findtext("system-out") or "")
-    names = [(case.attrib["classname"], case.attrib["name"]) for case in cases.iter("testcase")]
-    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(
@@ -126,24 +112,6 @@ def test_a_parser_of_markdown_reads_what_was_escaped(text: str) -> None:
         assert "".join(leaf.content for leaf in read) == plain, page
 
 
-def test_a_word_of_the_record_is_found_in_its_markdown(record: Record) -> None:
-    text = markdown.render(record)
-    for word in ("dplcf-ap", "(calculated)", "[0."):
-        assert word in text
-
-
-def test_markdown_rows_have_as_many_cells_as_their_head(record: Record) -> None:
-    lines = markdown.render(record).split("\n")
-    width = 0
-    for before, line in zip(["", *lines], lines, strict=False):
-        if line.startswith("|"):
-            cells = line.count(" | ") + 1
-            assert cells == (width if before.startswith("|") else cells)
-            width = cells
-    for section in sections(record):
-        assert f"## {markdown.escape(section.target)}" in lines
-
-
 def shown(record: Record, width: int, *, fancy: bool) -> str:
     return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
 
@@ -168,35 +136,6 @@ def test_no_word_is_cut(record: Record) -> None:
         assert set(shown(record, width, fancy=True).split()) == words_
 
 
-def test_a_log_gets_a_system_s_verdict_and_numbers_on_one_line(record: Record) -> None:
-    broken = vary(record, errors=("no memory",))
-    lines = shown(broken, 20, fancy=False).splitlines()
-    assert lines[0] == "PRIVACY AUDIT ml-100k 4 systems full"
-    assert max(map(len, lines)) <= 100
-    heads = [line for line in lines if line.startswith(("Critical", "High", "Medium", "Low"))]
-    assert heads == [
-        f"{glance.severity.value:<8}  {glance.section.target:<8}  {glance.head}"
-        for glance in glances(record)
-    ]
-    assert heads[0] == "Critical  dplcf-ap  claim false; epsilon claimed 1, shown ∞"
-    assert all(line.startswith("    ") for line in lines[2 : lines.index(heads[1])])
-    assert lines[-1] == "error: no memory"
-    assert lines[-2] == "Attacks that could not run at all: 1 on dplcf-ap."
-    assert lines[-3] == "Claims: 1 false, 2 proved, 1 no claim."
-
-
-def test_findings_alone_can_be_printed(record: Record) -> None:
-    for fancy in (True, False):
-        lines = printed(
-            lambda c: render_findings(record.findings, c), width=120, terminal=fancy
-        ).splitlines()
-        assert lines[0] == "dplcf-ap"
-        assert "✗ false: whether a user met one item" in "".join(lines[:12])
-        assert "one bit is guessed right" in "".join(lines[:12])
-        assert max(map(cell_len, lines)) <= 120
-        assert sum("Proved:" in line for line in lines) == len(record.findings)
-
-
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0.0, "0"), (1.0, "1"), (5000.0, "5,000"), (2.5, "2.5"), (0.6321205588, "0.632121"),
@@ -213,14 +152,6 @@ def test_numbers_are_short(value: float, said: str) -> None:
 )
 def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
     assert say.brief(value) == said
-
-
-def test_a_section_is_headed_by_its_most_severe_finding(record: Record) -> None:
-    cut = {section.target: section for section in sections(record)}
-    assert list(cut) == ["fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap"]
-    assert cut["dplcf-ap"].headline_finding.verdict is Verdict.VIOLATED
-    assert cut["dplcf-sp"].headline_finding.verdict is Verdict.CONSISTENT
-    assert len(cut["dplcf-sp"].others) == 1
 
 
 def test_the_schema_imports_no_renderer() -> None:
@@ -259,20 +190,3 @@ def test_a_log_is_plain(record: Record) -> None:
     render_system(record, glance, Console(file=file, width=7))
     assert "\x1b" not in file.getvalue()
     assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100
-
-
-def test_the_verdict_is_a_sentence_and_what_to_do_follows(record: Record) -> None:
-    first, second, third, *_ = system_shown(record, "dplcf-ap", 160).split("\n")
-    assert first == "dplcf-ap: Critical"
-    assert second.startswith("The claim is false: epsilon claimed 1, shown ∞")
-    assert re.fullmatch(r"What to do: +Withdraw the claim.*", third)
-    assert (
-        system_shown(record, "fcf")
-        .split("\n")[1]
-        .startswith("No epsilon is claimed; epsilon shown")
-    )
-    assert "The claim is proved, and not refuted" in system_shown(record, "dplcf-sp")
-    detail = [
-        line for line in system_shown(record, "fcf").split("\n") if line.endswith(": report.html.")
-    ]
-    assert [line.split()[0] for line in detail] == ["All", "Utility", "For"]

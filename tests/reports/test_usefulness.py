@@ -85,12 +85,6 @@ def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
     assert named.metric == "HR@20"
 
 
-def test_the_line_stands_in_both_reports(record: Record) -> None:
-    for text in (html.render(record), markdown.render(record)):
-        assert "0.31 &#91;0.28, 0.34&#93;" in text or "0.31 [0.28, 0.34]" in text
-        assert "at random; 0.45 in the paper" in text
-
-
 def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> UtilityRow:
     """The row beside a baseline that it is ``by`` above, give or take ``half``."""
     gap = FurtherFigure(value=by, ci_low=by - half, ci_high=by + half)
@@ -175,12 +169,6 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
     assert "popularity 0.33, difference [-0.07, -0.03]" in system
     for name in ("html", "markdown"):
         assert OVER in texts[name]
-
-
-def test_a_record_without_baselines_is_rendered(record: Record) -> None:
-    assert all(row.baseline is None for row in record.utility)
-    assert not any(shortfall(record[name]) for name in ("fcf", "fmf-ldp"))
-    assert 'data-label="Baseline">none</td>' in html.render(record)
 
 
 def test_figures_say_of_how_many_trainings_they_are() -> None:
