@@ -45,46 +45,29 @@ PAPER = PaperRow(
 )
 
 
+def figure(right: float, holds: bool) -> Figure:
+    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
+    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
+
+
+ROW = CatalogueRow(
+    number="3b", heading=3, paper=PAPER, kind=StatementKind.PRIVACY, basis=Basis.PRINTED,
+    target="fmf-ldp", settings={"reports": 250}, n_users=943, n_items=1682,
+    statement="A statement that is about as long as the longest that a table has to hold.",
+    source="section 1", scope=None, delta=None, claimed="x | y", claimed_epsilon=None,
+    provable="z", proved_epsilon=None, proof="", exact_lower_epsilon=None, verdict=None,
+    arithmetic=Arithmetic.WRONG, reason="Because.", finding=None, repaired=None,
+    figures=(figure(2.0, False), figure(1.0, True)), repaired_settings=None,
+)  # fmt: skip
+
+
 def row(**changes: Any) -> CatalogueRow:
-    values: dict[str, Any] = {
-        "number": "3b",
-        "heading": 3,
-        "paper": PAPER,
-        "kind": StatementKind.PRIVACY,
-        "basis": Basis.PRINTED,
-        "target": "fmf-ldp",
-        "settings": {"reports": 250},
-        "n_users": 943,
-        "n_items": 1682,
-        "statement": "A statement that is about as long as the longest that a table has to hold.",
-        "source": "section 1",
-        "scope": None,
-        "delta": None,
-        "claimed": "x | y",
-        "claimed_epsilon": None,
-        "provable": "z",
-        "proved_epsilon": None,
-        "proof": "",
-        "exact_lower_epsilon": None,
-        "verdict": None,
-        "arithmetic": Arithmetic.WRONG,
-        "reason": "Because.",
-        "finding": None,
-        "figures": (figure(2.0, False), figure(1.0, True)),
-        "repaired_settings": None,
-        "repaired": None,
-    }
-    return CatalogueRow(**(values | changes))
+    return CatalogueRow(**(dict(ROW) | changes))
 
 
 def derived_row(**changes: Any) -> CatalogueRow:
     words = {"verdict": Verdict.NO_CLAIM, "arithmetic": Arithmetic.UNSTATED}
     return row(basis=Basis.DERIVED, claimed_epsilon=1.0, **words, **changes)
-
-
-def figure(right: float, holds: bool) -> Figure:
-    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
-    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
 
 
 @pytest.mark.parametrize(
@@ -228,15 +211,9 @@ def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
 
 def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
     cell = TableRow(
-        table=3,
-        clients=30,
-        n_users=4800,
-        delta=1e-6,
-        printed=16.6081,
-        counted=16.6081,
-        lower=1.2976,
-        upper=1.5244,
-    )
+        table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
+        lower=1.2976, upper=1.5244,
+    )  # fmt: skip
     tables = [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
     page = markdown.write(catalogue_document([row()], tables))
     assert "| 3b | fmf-ldp | " in page

@@ -26,25 +26,6 @@ from fedrec_auditor.reports.section import Section, sections
 from tests.reports.conftest import findings, roc, rocs, vary
 
 
-def test_every_judged_system_has_a_ladder(record: Record) -> None:
-    found = {figure.name: figure for figure in figures(record)}
-    assert {"fcf-ladder", "fmf-ldp-ladder", "dplcf-sp-ladder", "dplcf-ap-ladder"} <= set(found)
-    assert "fmf-ldp" in found["fmf-ldp-ladder"].title
-
-
-def test_a_curve_is_drawn_of_what_beats_guessing_alone(record: Record) -> None:
-    found = [figure.name for figure in figures(record) if figure.kind == "roc"]
-    assert found == [f"{name}-roc-membership-server" for name in ("dplcf-ap", "fcf", "dplcf-sp")]
-
-
-def test_who_is_hit_is_drawn_once_a_system(record: Record) -> None:
-    """A bar for all users and one a group, with names that are no markup."""
-    drawn = [figure for figure in figures(record) if figure.kind == "users"]
-    assert [each.name.partition("-users-")[0] for each in drawn] == ["dplcf-ap", "fcf", "dplcf-sp"]
-    text = list(ET.fromstring(drawn[1].svg).itertext())
-    assert {"all users", "gender", "F", "M", "0.91"} <= set(text)
-
-
 def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
     (refuted,) = record["dplcf-ap"].findings
     told = vary(refuted, holds_at=0.632)
@@ -52,19 +33,6 @@ def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record
         ("claimed", 0.0),
         ("what does hold", 0.632),
     ]
-
-
-def test_the_map_has_a_cell_a_scope_asked_and_no_markup_of_a_name(record: Record) -> None:
-    first, *rest = record.findings
-    evil = vary(first, target="<b>&")
-    drawn = next(figures(vary(record, findings=(evil, *rest))))
-    assert drawn.kind == "who-learns"
-    said = "".join(ET.fromstring(drawn.svg).itertext())
-    assert "<b>&" in said
-    assert "shown ≥ 5,000" in said
-    cells = {(f.target, f.scope.vantage) for f in (evil, *rest)}
-    named = {target for target, _ in cells}
-    assert drawn.svg.count("not examined") == len(named) * len(Vantage) - len(cells)
 
 
 def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
@@ -126,21 +94,33 @@ def test_randomized_response_is_on_the_line_of_its_epsilon() -> None:
     assert TradeOff("shown", 1e6, 0.25, "leak", 1.0).corners[1] == (0.0, 0.0)
 
 
+def inside(drawing: str) -> None:
+    """Hold that no mark of a drawing leaves it, and that it has neither NaN nor identifiers."""
+    root = ET.fromstring(drawing)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    corners = []
+    for each in (*root.iter("polyline"), *root.iter("polygon")):
+        corners += [tuple(map(float, pair.split(","))) for pair in each.attrib["points"].split()]
+    for rect in root.iter("rect"):
+        x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+        corners += [(x, y), (x + w, y + h)]
+    corners += [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in corners)
+    assert not re.search("nan|id=", drawing)
+
+
 @settings(max_examples=60)
 @given(rocs(), st.dictionaries(st.sampled_from(RATES), st.floats(0, 1)))
 def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
-    if resolution(curve) is None:
-        return
-    found = {rate: read_curve(curve, rate) for rate in RATES}
-    drawing = roc_curve(curve, found, guessed)
-    root = ET.fromstring(drawing)
-    _, _, width, height = map(float, root.attrib["viewBox"].split())
-    for each in (*root.iter("polyline"), *root.iter("polygon")):
-        for pair in each.attrib["points"].split():
-            x, y = map(float, pair.split(","))
-            assert 0 <= x <= width
-            assert 0 <= y <= height
-    assert "nan" not in drawing
+    if resolution(curve) is not None:
+        inside(roc_curve(curve, {rate: read_curve(curve, rate) for rate in RATES}, guessed))
+
+
+@settings(max_examples=60)
+@given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
+def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
+    inside(ladder(found))
+    assert "inf" not in ladder(found)
 
 
 def dots(drawing: str, colour: str) -> list[float]:
@@ -157,22 +137,6 @@ def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_ax
     assert len(dots(ladder([other]), "claim")) == 0
     tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
     assert "≤ 0.1<" in ladder([tiny])
-
-
-@settings(max_examples=60)
-@given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
-def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
-    drawing = ladder(found)
-    root = ET.fromstring(drawing)
-    _, _, width, height = map(float, root.attrib["viewBox"].split())
-    for rect in root.iter("rect"):
-        x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
-        assert 0 <= x <= x + w <= width
-        assert 0 <= y <= y + h <= height
-    for dot in root.iter("circle"):
-        assert 0 <= float(dot.attrib["cx"]) <= width
-    assert not re.search("nan|inf", drawing)
-    assert "id=" not in drawing
 
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
@@ -194,13 +158,6 @@ def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> Non
     assert both.tone is Tone.OPEN
 
 
-def test_what_is_infinite_is_said_and_nothing_proved_is_empty(record: Record) -> None:
-    found = exposure(record["fcf"], Vantage.SERVER)
-    (told,) = found.told
-    assert (told.shown_words, told.proved_words) == ("shown ∞", "nothing proved")
-    assert found.tone is Tone.BAD
-
-
 def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
     one, _ = record["dplcf-sp"].findings
     assert math.isfinite(one.accounted.epsilon)
@@ -218,16 +175,9 @@ def test_each_figure_stands_alone(record: Record) -> None:
     assert len(drawn) >= 4
     for each in drawn:
         text = standalone(each)
-        assert "var(" not in text
-        assert "class=" not in text
+        assert not re.search(r"var\(|class=", text)
         root = ET.fromstring(text)
-        assert root.tag == f"{SVG}svg"
         assert root.findtext(f"{SVG}title") == each.title
-        left, _, width, height = map(float, root.attrib["viewBox"].split())
-        assert (float(root.attrib["width"]), float(root.attrib["height"])) == (width, height)
-        ground = next(iter(root.iter(f"{SVG}rect")))
-        assert ground.attrib["fill"] == "#ffffff"
-        assert float(ground.attrib["x"]) == left
         assert len(list(root.iter())) == len(list(ET.fromstring(each.svg).iter())) + 2
 
 
