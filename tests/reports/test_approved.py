@@ -12,6 +12,7 @@ from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import html, junit, markdown, sarif, terminal
+from fedrec_auditor.reports.catalogue import catalogue_document
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.figures import figures
 from fedrec_auditor.reports.files import TABLES, csv_table, standalone
@@ -19,6 +20,8 @@ from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import GateOutcome, Record
 from tests.reports.conftest import sample, vary
 from tests.reports.printing import printed
+from tests.reports.test_catalogue import ROWS
+from tests.reports.test_catalogue import TABLES as CELLS
 
 FOLDER = Path(__file__).with_name("approved")
 
@@ -49,6 +52,11 @@ def written(record: Record) -> dict[str, str]:
         "who-learns.svg": standalone(next(figures(record))),
         "log.txt": f"{record}\n{record!r}\n",
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
+        "catalogue.md": markdown.write(catalogue_document(ROWS, CELLS)),
+        "catalogue.txt": "".join(
+            printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
+            for tty in (True, False)
+        ),
         **{f"{name}.csv": csv_table(record, name) for name in TABLES},
     }
 
