@@ -45,8 +45,8 @@ from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.files import standalone
-from fedrec_auditor.reports.frontier import telling
-from fedrec_auditor.reports.sweep import AT_DELTA, BEYOND, OverTrainingsRow, Sweep, VariantRow
+from fedrec_auditor.reports.frontier import AT_DELTA, BEYOND, OverTrainingsRow, VariantRow, telling
+from fedrec_auditor.reports.sweep import Sweep
 from fedrec_auditor.targets.systems.base import Population
 
 ATTACKS = (

@@ -20,7 +20,14 @@ from fedrec_auditor.reports.catalogue import (
 )
 from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
-from fedrec_auditor.reports.frontier import EPSILONS, frontiers, level_words, without_utility
+from fedrec_auditor.reports.frontier import (
+    EPSILONS,
+    OverTrainingsRow,
+    SweepContents,
+    frontiers,
+    level_words,
+    without_utility,
+)
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
@@ -34,7 +41,6 @@ from fedrec_auditor.reports.record import GateOutcome
 from fedrec_auditor.reports.rows import Contents, Finding
 from fedrec_auditor.reports.section import sections, worst_first
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.sweep import OverTrainingsRow, SweepContents
 from fedrec_auditor.reports.system_document import claim_parts, system_document
 
 if TYPE_CHECKING:

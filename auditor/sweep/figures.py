@@ -12,10 +12,7 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.auditor.run.trainings import over_trainings, shown
 from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
-from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
-from fedrec_auditor.reports.say import assumption_words, sure_words
-from fedrec_auditor.reports.sweep import (
+from fedrec_auditor.reports.frontier import (
     AT_DELTA,
     BEYOND,
     Kind,
@@ -23,6 +20,9 @@ from fedrec_auditor.reports.sweep import (
     SweepRow,
     VariantRow,
 )
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.say import assumption_words, sure_words
 from fedrec_auditor.reports.usefulness import ERRORS
 
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from fedrec_auditor.reports import frontier
-from fedrec_auditor.reports.frontier import frontiers
-from fedrec_auditor.reports.sweep import OverTrainingsRow, Sweep, VariantRow
+from fedrec_auditor.reports.frontier import OverTrainingsRow, VariantRow, frontiers
+from fedrec_auditor.reports.sweep import Sweep
 from tests.reports.test_browser import BROWSER, MEASURE, framed
 
 TARGETS = {"own": 3, "other": None, "silent": None, "twin": None}
