@@ -263,7 +263,7 @@ def _proved(now: Finding, old: Finding) -> Change | None:
     if moved:
         trend = Trend.WORSE if most > before else Trend.BETTER
     told = (_most(after), if_so if if_so != if_then else "", f"was {_most(was)}", if_then)
-    words = f"epsilon proved is {', '.join(filter(None, told))}, for {say.question_words(now)}."
+    words = f"epsilon proved is {say.listed(*told)}, for {say.question_words(now)}."
     return Change(trend, Subject.PROVED, now.target, words, before, most)
 
 

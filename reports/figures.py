@@ -97,7 +97,7 @@ def _ladder(glance: Glance) -> Drawing:
 
 def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
     pairs = (f"{line.words} {line.said}" for line in lines)
-    asked = ", ".join(filter(None, (say.brief_scope_words(finding.scope), finding.game)))
+    asked = say.listed(say.brief_scope_words(finding.scope), finding.game)
     exact = any(line.words == _EXACT for line in lines)
     bounds = (finding.accounted, finding.shown)
     endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)

@@ -136,10 +136,11 @@ class Glance:
         proved = "" if refuted else "none proved"
         if proof is not None and math.isfinite(proof.epsilon):
             proved = f"proved ≤{say.proved_of(finding)}"
-        shown = "" if finding.shown is None else f"shown {_sign(finding.shown, finding)}"
-        if refuted and shown and finding.claim.epsilon > 0.0 and shown != "shown ∞":
-            times = say.at_least(finding.shown.epsilon / finding.claim.epsilon)
-            shown += f", {times} times as much"
+        shown, bound, claim = "", finding.shown, finding.claim.epsilon
+        if bound is not None:
+            shown = f"shown {_sign(bound, finding)}"
+            times = bound.epsilon / claim if refuted and claim else math.inf
+            shown += f", {say.at_least(times)} times as much" if math.isfinite(times) else ""
         claimed = f"epsilon {say.CLAIMED[finding.claim.basis]} {say.brief(finding.claim.epsilon)}"
         return say.listed(claimed, proved, shown)
 

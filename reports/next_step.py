@@ -35,7 +35,7 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     parts = [said, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, said]
     if section.quick and "claim epsilon" in said.lower():
         parts.append("This audit was quick: run it in full first.")
-    return " ".join(filter(None, (*parts, *open_)))
+    return say.listed(*parts, *open_, by=" ")
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:

@@ -204,17 +204,19 @@ def shown_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False)
 def proved_of(finding: Finding, *, exactly: bool = False) -> str:
     """The epsilon that is proved in a finding, beside what is claimed and shown there."""
     assert finding.accounted is not None
-    bounds = (finding.claim, finding.measured)
-    beside = [bound.epsilon for bound in bounds if bound is not None]
+    beside = _epsilons(finding.claim, finding.measured)
     return proved_words(finding.accounted, beside, exactly=exactly)
 
 
 def shown_of(finding: Finding, *, exactly: bool = False) -> str:
     """The epsilon that is shown in a finding, beside what is claimed and proved there."""
     assert finding.measured is not None
-    bounds = (finding.claim, finding.accounted)
-    beside = [bound.epsilon for bound in bounds if bound is not None]
+    beside = _epsilons(finding.claim, finding.accounted)
     return shown_words(finding.measured, beside, exactly=exactly)
+
+
+def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
+    return [bound.epsilon for bound in bounds if bound is not None]
 
 
 def percent(share: float) -> str:
@@ -291,13 +293,13 @@ def duration(seconds: float) -> str:
 def asked_words(finding: Finding) -> str:
     """The game, and the delta in question where it is not the claim's own; nothing otherwise."""
     other = "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
-    return "; ".join(filter(None, (finding.game, other)))
+    return listed(finding.game, other, by="; ")
 
 
 def question_words(finding: Finding) -> str:
     """What a finding's numbers are for, in few words: the scope, the game, the delta."""
     delta = delta_words(finding.delta) if finding.delta else ""
-    return ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game, delta)))
+    return listed(brief_scope_words(finding.scope), finding.game, delta)
 
 
 def basis_words(claim: Claim) -> str:
@@ -471,9 +473,7 @@ def proved(finding: Finding) -> Said:
 
 def measured(finding: Finding) -> Said:
     """Lower bound in the scope of a finding."""
-    bounds = (finding.claim, finding.accounted)
-    beside = [bound.epsilon for bound in bounds if bound is not None]
-    return shown(finding.measured, finding.scope, beside)
+    return shown(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
 
 
 def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:

@@ -200,7 +200,7 @@ def claim_parts(
         )
         parts = (
             Passage(
-                "; ".join(filter(None, (_scope_words(finding), say.asked_words(finding)))),
+                say.listed(_scope_words(finding), say.asked_words(finding), by="; "),
                 (
                     *([Paragraph(say.found_guess_words(finding))] if plain else []),
                     _numbers(finding, note),
@@ -217,9 +217,7 @@ def claim_parts(
         title = "No claim"
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
-            title = ", ".join(
-                filter(None, (f"{what} {say.number(claim.epsilon)}", say.basis_words(claim)))
-            )
+            title = say.listed(f"{what} {say.number(claim.epsilon)}", say.basis_words(claim))
         yield Passage(title, (_facts(*facts), *parts))
 
 

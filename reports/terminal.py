@@ -182,7 +182,7 @@ def render_sweep(swept: SweepContents, console: Console) -> None:
             f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
             f"epsilon: {system.scope}" if system.scope else "",
         )
-        console.print(Text(say.printable("; ".join(filter(None, said)) + ".")))
+        console.print(Text(say.printable(say.listed(*said, by="; ") + ".")))
     answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
     errors = (f"error: {error}" for error in swept.errors)
     for line in filter(None, (without_utility(swept), *answers, *errors)):
