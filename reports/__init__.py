@@ -1,4 +1,4 @@
-"""What is written: the record of an audit, and its renderings.
+"""The record of an audit, and its renderings.
 
 From below: ``rows``, ``say`` and ``document``; ``section`` and what judges it (``leaks``,
 ``severity``, ``usefulness``, ``next_step``, ``glance``, ``comparison``); what builds documents

@@ -42,7 +42,7 @@ class Figure(Row):
 
 
 class PaperRow(Row):
-    """What all entries of one paper share: who is assumed to do what, and what symbols mean.
+    """The part that all entries of one paper share: assumed roles, and meanings of symbols.
 
     ``place`` is where the paper says whom it defends against (``adversary``) and whom it relies on
     (``trusted``). Of released code, ``code`` is the repository and commit that is described.
@@ -208,7 +208,7 @@ _DERIVED = {
 
 
 def judgement_words(row: CatalogueRow) -> str:
-    """What became of the claim, and whether the numbers come out, where there are any."""
+    """The verdict on the claim, and whether the numbers come out, where there are any."""
     said = [] if row.verdict is None else [say.WORDS[row.verdict]]
     if row.arithmetic is not None:
         said.append(f"numbers {say.WORDS[row.arithmetic]}" if said else say.WORDS[row.arithmetic])
@@ -253,13 +253,13 @@ def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> 
 
 
 def assumed_words(row: CatalogueRow) -> str:
-    """Who is assumed to do what, and where the paper says so."""
+    """The assumed roles, and the place where the paper says so."""
     paper = row.paper
     return f"against {paper.adversary}; trusted: {paper.trusted} ({paper.place})"
 
 
 def plain_words(row: CatalogueRow) -> str:
-    """What the verdict means for a user, in a sentence or two."""
+    """The meaning of the verdict for a user, in a sentence or two."""
     said = []
     if row.finding is not None:
         said.append(say.guess_words(row.finding))
@@ -308,7 +308,7 @@ def _corrected(row: CatalogueRow, figure: Figure) -> str:
 
 
 def by_words(row: CatalogueRow) -> str:
-    """By whose words a number is what it is held against."""
+    """The words for the author of the number that is compared."""
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
@@ -335,7 +335,7 @@ _COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
 
 
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
-    """What papers claim and what holds, with their tables of epsilons."""
+    """Document of what papers claim and what holds, with their tables of epsilons."""
     words: list[Word] = [*Verdict, *Arithmetic]
     meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()

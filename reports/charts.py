@@ -190,7 +190,7 @@ def _axis(low: int, high: int, y: float, place: Callable[[float], float]) -> lis
 
 
 def _arrow(y: float, colour: str) -> str:
-    """What runs over the break in the axis to infinity."""
+    """An arrow that runs over the break in the axis to infinity."""
     gap = drawing.line(_RIGHT + 3, y, _EDGE - 8, y, colour, 3)
     return gap + drawing.area([(_EDGE - 8, y - 6), (_EDGE, y), (_EDGE - 8, y + 6)], colour)
 
@@ -289,7 +289,7 @@ class TradeOff:
 
     @property
     def corners(self) -> tuple[tuple[float, float], ...]:
-        """Where the least errors lie: (false alarms, missed), a line through these points.
+        """The points (false alarms, missed) whose line has the least errors.
 
         At a type I error a the least type II error is the largest of 0, 1 - delta - e^eps a and
         e^-eps (1 - delta - a): Kairouz, Oh and Viswanath (2015), Dong, Roth and Su (2022),
@@ -366,6 +366,6 @@ def _curve_axes(least: float, place: Callable[[float, float], tuple[float, float
 
 
 def _cross(x: float, y: float) -> str:
-    """What is guessed without the uploads."""
+    """A cross for a guess without the uploads."""
     strokes = ((x - 4, y - 4, x + 4, y + 4), (x - 4, y + 4, x + 4, y - 4))
     return "".join(drawing.line(*ends, "ink", 2) for ends in strokes)

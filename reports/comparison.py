@@ -1,4 +1,4 @@
-"""What changed between two records: verdicts, epsilons, what attacks get, and what was asked.
+"""Changes between two records: of verdicts, epsilons, what attacks get, and what was asked.
 
 What counts as a change, so that noise does not:
 
@@ -46,7 +46,7 @@ Kept = TypeVar("Kept")
 
 
 class Trend(StrEnum):
-    """Where a change leads."""
+    """The direction of a change."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -54,7 +54,7 @@ class Trend(StrEnum):
 
 
 class Subject(StrEnum):
-    """What changed, in the order of what a reader minds most."""
+    """The subject of a change, in the order of what a reader minds most."""
 
     VERDICT = "verdict"
     SHOWN = "epsilon shown"
@@ -104,7 +104,7 @@ def pairs(
 
 
 def question(finding: Finding) -> tuple[Hashable, ...]:
-    """What a finding asks, whatever epsilon is claimed."""
+    """The question of a finding, whatever epsilon is claimed."""
     return (
         finding.target,
         finding.scope,
@@ -202,7 +202,7 @@ class _Known:
 
     @property
     def words(self) -> str:
-        """What is shown, and how sure that is."""
+        """The epsilon that is shown, and how sure that is."""
         if self.least is None:
             return "nothing"
         return say.shown_epsilon(self.epsilon) + f" ({say.sure_words(self.least)})" * (
@@ -308,7 +308,7 @@ class Comparison:
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
-        """What changed. Nothing is worse with ``--fail-on never``.
+        """Compare two records. Nothing is worse with ``--fail-on never``.
 
         A finding got worse if its verdict did, or if it is new and ``gate`` fails it; so did an
         epsilon of which more is shown, or less proved. An attack row got worse if it is a leak now
@@ -348,7 +348,7 @@ class Comparison:
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """What got worse, a sentence each."""
+        """The changes for the worse, a sentence each."""
         return self.lines(Trend.WORSE)
 
     @property

@@ -178,7 +178,7 @@ def _noted(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
 
 
 def _texts(part: Passage) -> Iterator[str]:
-    """What the facts of a part say, piece by piece."""
+    """Texts of the facts of a part, piece by piece."""
     for block in part.blocks:
         if isinstance(block, Passage) and not block.detail:
             yield from _texts(block)

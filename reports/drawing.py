@@ -51,7 +51,7 @@ def curve(
 
 
 def area(points: Sequence[tuple[float, float]], colour: str) -> str:
-    """What lies within points."""
+    """A filled area within points."""
     return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
 
 

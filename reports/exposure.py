@@ -1,4 +1,4 @@
-"""Who learns how much: of each system and of everyone who may look, what is shown and proved.
+"""Exposure of each system to everyone who may look: what is shown and what is proved.
 
 Both of one scope, the widest asked, with their deltas.
 """
@@ -35,7 +35,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """What is known in one scope: the largest lower bound, and the least finite upper one.
+    """The largest lower bound of one scope, and its least finite upper bound.
 
     ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
     covers: who is told apart by less is told apart by more. ``claimed`` are the epsilons that are
@@ -83,7 +83,7 @@ class InScope:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What one who looks learns of one system.
+    """The knowledge of one observer about one system.
 
     ``told`` is the widest scope asked; and the one in which most is shown, if that is more.
     ``others`` are the other scopes, wider ones first.
@@ -95,7 +95,7 @@ class Exposure:
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
-    """What is learned from a vantage; None where no scope of it was asked."""
+    """The exposure from a vantage; None where no scope of it was asked."""
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
     within = {id(finding.measured) for finding in findings}
     judged = [finding for finding in findings if not finding.game]  # which is of fewer items

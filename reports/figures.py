@@ -156,7 +156,7 @@ def drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
 
 
 def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
-    """What is claimed, proved and shown in the finding's scope; nothing where all say nothing.
+    """Lines of claim, proof and lower bound in a finding's scope, if any says something.
 
     A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
     them. Of a refuted claim whose delta is known exactly that one is named.
@@ -196,7 +196,7 @@ def _line(
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """What a curve's attack found at the usual rates of false alarms, and what is guessed there.
+    """The shares that an attack found at the usual rates of false alarms, and the guessed shares.
 
     As the record's own figures have it, else by the curve.
     """

@@ -1,4 +1,4 @@
-"""What a sweep leaves: variants of systems, tidy rows of figures, and the points of each system."""
+"""Results of a sweep: variants of systems, tidy rows of figures, and the points of each system."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is reached without learning: over the twins', from the least to the largest ratio."""
+    """A level reached without learning: over the twins', from the least to the largest ratio."""
 
     name: str
     low: float
@@ -187,7 +187,7 @@ class Frontier:
 
     @property
     def measure(self) -> str:
-        """What is drawn upwards, in words."""
+        """The measure that is drawn upwards, in words."""
         less = self.metric in ERRORS
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
@@ -231,7 +231,7 @@ def level_words(level: Level) -> str:
 
 
 def without_utility(swept: SweepContents) -> str:
-    """Which variants cannot be drawn, as no utility of theirs is known; "" if all are."""
+    """The variants that cannot be drawn, as their utility is not known; "" if all are."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
     return f"Without utility: {', '.join(dict.fromkeys(names))}." if names else ""
@@ -314,7 +314,7 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:
-    """What these rows have beside them, over their own where ``relative``; larger is then better.
+    """The levels beside these rows, over their own where ``relative``; larger is then better.
 
     ``rows`` are those of twins as measured, or of the variants themselves.
     """

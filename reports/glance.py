@@ -118,7 +118,7 @@ class Glance:
 
     @property
     def verdict(self) -> str:
-        """What became of the claim, in a word or few."""
+        """The verdict on the claim, in a word or few."""
         finding = self.finding
         if finding is None:
             return "not judged"
@@ -146,7 +146,7 @@ class Glance:
 
     @property
     def scope(self) -> str:
-        """What the claim's numbers are for, and what they rest on; empty where it has none."""
+        """The scope of the claim's numbers, and what they rest on; empty where it has none."""
         finding = self.finding
         if finding is None or not self.claim:
             return ""
@@ -157,7 +157,7 @@ class Glance:
 
     @property
     def sentence(self) -> str:
-        """What became of the claim, with its numbers and what they are for."""
+        """The verdict on the claim in a sentence, with its numbers and their scope."""
         finding = self.finding
         if finding is None:
             return "No claim was judged."
@@ -168,14 +168,14 @@ class Glance:
 
     @property
     def head(self) -> str:
-        """What became of the claim and its numbers, in few words; what they are for: ``about``."""
+        """The verdict on the claim and its numbers, in few words; ``about`` has their scope."""
         most = self._largest
         told = self.claim or ("" if most is None else f"epsilon shown {_sign(most)}")
         return say.listed(f"claim {self.verdict}", told, by="; ")
 
     @property
     def about(self) -> str:
-        """What the numbers of ``head`` are for, and what they rest on."""
+        """The scope of the numbers of ``head``, and what they rest on."""
         most = self._largest
         if self.claim or most is None:
             return self.scope
@@ -183,18 +183,18 @@ class Glance:
 
     @property
     def got(self) -> str:
-        """What an attacker got, or that none got more than is guessed; and if training broke."""
+        """The gain of an attacker, or that none got more than a guess; and if training broke."""
         return say.listed(self._won, self._also, self.broken, by="; ")
 
     @property
     def got_words(self) -> str:
-        """What an attacker got, and by which attack."""
+        """The gain of an attacker, and the attack."""
         won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
         return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
-        """That most messages of the training tell nothing, and what became of it; or nothing."""
+        """A warning that most messages of the training tell nothing; empty where they do."""
         counts = self.section.messages
         if counts is None or 2 * counts.unread <= counts.sent:
             return ""
@@ -204,7 +204,7 @@ class Glance:
 
     @property
     def shortfall(self) -> str:
-        """What recommendations do not beat, guessing or popularity; empty if both or unknown."""
+        """The level that recommendations do not beat, if it is known."""
         return say.capitalized(shortfall(self.section))
 
     @property
@@ -229,7 +229,7 @@ class Glance:
 
     @property
     def _also(self) -> str:
-        """What else was told better than by guessing; empty if nothing was."""
+        """Further objects of attacks that beat guessing; empty if there are none."""
         others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
         return f"above guessing, too: {', '.join(others)}" if others else ""
 
@@ -333,13 +333,13 @@ def shares(record: Contents) -> tuple[Share, ...]:
 
 
 def summary(record: Contents) -> str:
-    """What became of the claims, in one sentence."""
+    """The verdicts on the claims, counted in one sentence."""
     counts = [f"{share.count} {share.words}" for share in shares(record) if share.count]
     return f"Claims: {', '.join(counts) or 'none judged'}."
 
 
 def hidden_words(record: Contents) -> str:
-    """Of how many systems it is proved that they hide a whole user from the server."""
+    """The number of systems that are proved to hide a whole user from the server, in a sentence."""
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     one = "is" if count < 2 else "are"

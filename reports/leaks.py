@@ -201,7 +201,7 @@ def _limit(value: float, size: float, failing: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _size(value: float, low: float, failing: float) -> float:
-    """Of how many subjects a share ``value`` has the lower limit ``low``; infinite if it is all."""
+    """The number of subjects for which a share ``value`` has the lower limit ``low``."""
     if low >= value or failing <= 0.0:
         return math.inf
     least, most = map(math.log, _SIZES)

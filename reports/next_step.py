@@ -180,7 +180,7 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
 
 
 def _apart(scope: Scope, other: Scope) -> str:
-    """What of a scope is not the other's, in words."""
+    """The parts of a scope that the other does not have, in words."""
     words = (say.UNITS[scope.unit], say.HORIZONS[scope.horizon], say.VIEWS[scope.vantage])
     others = (say.UNITS[other.unit], say.HORIZONS[other.horizon], say.VIEWS[other.vantage])
     apart = [one for one, theirs in zip(words, others, strict=True) if one != theirs]

@@ -114,7 +114,7 @@ class Record(Contents):
         return tuple(finding for section in sections(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
-        """What concerns one target; InputError if the audit has none of this name."""
+        """The section of one target; InputError if the audit has none of this name."""
         found = {section.target: section for section in sections(self)}
         if target not in found:
             raise InputError(

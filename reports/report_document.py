@@ -84,7 +84,7 @@ def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
 
 
 def _assumed(seen: Sequence[Glance]) -> Passage:
-    """What is to be known of each attack that beats guessing somewhere."""
+    """Assumptions of each attack that beats guessing somewhere."""
     return Passage(ASSUMED, (_by_attack((glance, assumed(glance)) for glance in seen),))
 
 
@@ -95,7 +95,7 @@ def _unplayed(seen: Sequence[Glance]) -> Passage:
 
 
 def _by_attack(told: Iterable[tuple[Glance, Iterable[tuple[str, str]]]]) -> Facts:
-    """What is told of attacks on systems: each sentence once, behind all that it is told of."""
+    """Notes on attacks: each sentence once, behind all systems that it is about."""
     on: dict[str, list[tuple[str, str]]] = {}
     for glance, notes in told:
         for attack, note in notes:

@@ -188,7 +188,7 @@ class UsersRow(Row):
 
     @property
     def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """What users are alike in, the group and its mean, in the order of the names."""
+        """Each trait of users, the group and its mean, in the order of the names."""
         named = ((alike, sorted(groups.items())) for alike, groups in sorted(self.groups.items()))
         return tuple((alike, name, one) for alike, groups in named for name, one in groups)
 
@@ -246,7 +246,7 @@ class SkippedRow(Row):
 
 
 class Baseline(Row):
-    """What a recommender without any federated training reaches on the same split and candidates.
+    """A recommender without any federated training, on the same split and candidates.
 
     ``difference`` is the target's figure less this one, taken user by user.
     """
@@ -327,7 +327,7 @@ class CheckRow(Row):
 
 
 class DataRow(Row):
-    """Which data the audit ran on."""
+    """The data the audit ran on."""
 
     name: str
     digest: str
@@ -337,7 +337,7 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans.
+    """The origin of the numbers; only ``timing`` and ``machine`` differ between equal plans.
 
     ``data`` is None where nothing was run on a data set.
     """
@@ -350,7 +350,7 @@ class Provenance(Row):
 
 
 def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
-    """The same; ValueError if it is nested deeper than any plan, so deep that renderers fail."""
+    """A plan as it is; ValueError if it is so deeply nested that renderers fail."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
         held = (each.values() if isinstance(each, dict) else each for each in layer)
@@ -361,7 +361,7 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 class Contents(Row):
-    """What the record of an audit holds; ``notes`` say what was left out, ``errors`` what failed.
+    """Contents of an audit's record; ``notes`` say what was left out, ``errors`` what failed.
 
     ``own`` are the targets that are the caller's: wrapped callables, apps and recordings.
 
@@ -391,7 +391,7 @@ def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """What has no parts, by the names on the way to it; a word of ours as a string."""
+    """Parts without parts of their own, by the names on the way to them."""
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{above}{name}.")

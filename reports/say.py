@@ -168,7 +168,7 @@ def at_least(value: float) -> str:
 
 
 def shown_epsilon(value: float) -> str:
-    """What is shown of an epsilon: that it is at least so much, or infinite."""
+    """An epsilon that is shown: at least so much, or infinite."""
     return "infinite" if value == math.inf else f"at least {at_least(value)}"
 
 
@@ -251,7 +251,7 @@ def pair_scope_words(scope: Scope) -> str:
 
 
 def flag_words(finding: Finding) -> str:
-    """What must be said beside the verdict: that next to nothing is promised; "" of no promise."""
+    """A flag beside the verdict if next to nothing is promised; "" of no promise."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
 
@@ -297,13 +297,13 @@ def asked_words(finding: Finding) -> str:
 
 
 def question_words(finding: Finding) -> str:
-    """What a finding's numbers are for, in few words: the scope, the game, the delta."""
+    """The question of a finding in few words: the scope, the game, the delta."""
     delta = delta_words(finding.delta) if finding.delta else ""
     return listed(brief_scope_words(finding.scope), finding.game, delta)
 
 
 def basis_words(claim: Claim) -> str:
-    """Whose epsilon it is; empty where the authors print it."""
+    """The author of an epsilon; empty where the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
         return f"their formula at {delta_words(claim.delta)}, computed here"
     return BASES[claim.basis]
@@ -328,7 +328,7 @@ def sure_words(shown: Bound) -> str:
 
 
 def assumption_words(bound: Bound | None) -> str:
-    """What a bound rests on: "if ..."; empty where it assumes nothing."""
+    """The assumptions of a bound: "if ..."; empty where it assumes nothing."""
     assumed = () if bound is None else bound.assumptions
     return f"if {'; '.join(assumed)}" if assumed else ""
 
@@ -351,7 +351,7 @@ def sampling_words(record: Contents) -> str:
 
 
 def claimed_guess_words(claim: Claim) -> str:
-    """What a claim allows, as the success rate of an adversary who guesses one fair bit."""
+    """A claim as the success rate that it allows an adversary who guesses one fair bit."""
     if math.isinf(claim.epsilon):
         return "No epsilon is promised: one bit may be guessed right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
@@ -363,7 +363,7 @@ def claimed_guess_words(claim: Claim) -> str:
 
 
 def shown_guess_words(measured: Bound) -> str:
-    """What a lower bound shows: how often the guess is right on the outputs that tell the most."""
+    """A lower bound as how often the guess is right on the outputs that tell the most."""
     exact = measured.confidence == 1.0 and measured.samples is None
     how = "Computed exactly" if exact else f"Measured ({support_words(measured)})"
     right = often("at least", guess_probability(measured.epsilon))
@@ -385,7 +385,7 @@ def found_guess_words(finding: Finding) -> str:
 
 
 def guess_words(finding: Finding) -> str:
-    """What is claimed and what is shown, as how often a guess at one bit is right."""
+    """The claim and the lower bound, as how often a guess at one bit is right."""
     shown = "" if finding.shown is None else shown_guess_words(finding.shown)
     return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
@@ -414,7 +414,7 @@ def _digits(value: float) -> int:
 
 
 def between(lower: float | None, upper: float | None) -> str:
-    """What is known of an epsilon: its value, an interval, one end, or nothing."""
+    """An epsilon as it is known: its value, an interval, one end, or nothing."""
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
@@ -427,7 +427,7 @@ def between(lower: float | None, upper: float | None) -> str:
 
 
 def found_words(finding: Finding) -> str:
-    """What is proved and shown of a finding's epsilon."""
+    """The proved and the shown epsilon of a finding."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
     return between(None if finding.shown is None else finding.shown.epsilon, upper)
 
@@ -461,7 +461,7 @@ def claimed(claim: Claim) -> Said:
 
 
 def proved(finding: Finding) -> Said:
-    """What is proved in the scope of a finding; "nothing" if no finite epsilon is."""
+    """The proof in the scope of a finding; "nothing" if no finite epsilon is proved."""
     proof = finding.accounted
     if proof is None:
         return Said("nothing")
@@ -520,7 +520,7 @@ def probability_words(measured: Bound, value: float) -> str:
 
 
 def outcome_words(measured: Bound) -> str:
-    """What a witness's two numbers are: measured, else a density where one is above 1."""
+    """The kind of a witness's two numbers: measured, else a density where one is above 1."""
     witness = measured.witness
     if measured.samples is not None or witness is None:
         return "Measured share"

@@ -109,7 +109,7 @@ def sections(record: Contents) -> tuple[Section, ...]:
 
 
 def worst_first(finding: Finding) -> tuple[int, float]:
-    """What findings are sorted by: the most severe verdict, then the largest lower bound."""
+    """Key to sort findings: the most severe verdict, then the largest lower bound."""
     shown = -1.0 if finding.shown is None else finding.shown.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
 

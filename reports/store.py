@@ -259,7 +259,7 @@ def _check_severity(told: Any, record: Contents, path: Path) -> None:
 
 
 def plain(value: Any, place: str = "") -> Any:
-    """What JSON can hold of ``value``, infinity as "inf"; IncompleteError for NaN, with its place.
+    """A value as JSON can hold it, infinity as "inf"; IncompleteError for NaN, with its place.
 
     >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}

@@ -134,7 +134,7 @@ class Sweep(SweepContents):
         return [(self.words(row.variant), row) for row in self.overall if row.kind == kind]
 
     def words(self, place: int) -> str:
-        """What a variant is called."""
+        """The name of a variant."""
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target
@@ -188,7 +188,7 @@ def figure(systems: Sequence[Frontier], note: str = "") -> str:
 
 
 def legend() -> str:
-    """What the signs of a block mean, as a drawing of its own."""
+    """The meanings of a block's signs, as a drawing of its own."""
     drawn, height = _legend(BLOCK)
     return drawing.svg(BLOCK, height, drawn)
 
@@ -393,12 +393,12 @@ def _labels(
 
 
 def _across(system: Frontier, height: Place) -> list[float]:
-    """Where the lines of levels are."""
+    """The heights of the lines of levels."""
     return [height(end) for level in system.levels for end in level.ends]
 
 
 def _label_words(system: Frontier) -> str:
-    """What the labels of points are."""
+    """The meaning of the labels of points."""
     swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
     told = ["noise, times the paper's" if name == _PRIVACY else name for name in names]

@@ -222,7 +222,7 @@ def claim_parts(
 
 
 def _scope_words(finding: Finding) -> str:
-    """What a finding is for, with its neighbours where the claim above it names no such ones."""
+    """The scope of a finding, with its neighbours where the claim above it names no such ones."""
     claim = finding.claim
     told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
     return (say.brief_scope_words if told else say.pair_scope_words)(finding.scope)
@@ -239,7 +239,7 @@ def _numbers(finding: Finding, note: str) -> Facts:
 
 
 def _why(finding: Finding) -> str:
-    """What the reason of a verdict says beyond the numbers beside it."""
+    """The part of a verdict's reason that the numbers beside it do not say."""
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
@@ -267,7 +267,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 def _attacks(
     record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
-    """What beats guessing in full, how many figures do not, and how many have no guessing."""
+    """The figures that beat guessing in full, and the numbers of all others."""
     leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
@@ -339,7 +339,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 
 def assumed(glance: Glance) -> tuple[tuple[str, str], ...]:
-    """What is to be known of attacks that beat guessing."""
+    """Assumptions of attacks that beat guessing."""
     rows = [leak.row for leak in _varied(glance.leaking)]
     return told_of((row.attack, text) for row in rows for text in sentences(row.note) if text)
 

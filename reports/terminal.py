@@ -282,7 +282,7 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 
 
 def title(record: Contents) -> str:
-    """What was audited, how, and how long it took."""
+    """The title of a record: its data and size, how it was audited, and for how long."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (

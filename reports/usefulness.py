@@ -31,7 +31,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
 
 
 def widening(confidence: float, rows: int) -> float:
-    """By what factor a half-width grows that is to hold for all of so many rows at once.
+    """The factor by which a half-width grows that is to hold for all of so many rows at once.
 
     Bonferroni's correction, by quantiles of the normal distribution.
 
@@ -102,7 +102,7 @@ def cut_short(section: Section) -> str:
 
 
 def shortfall(section: Section) -> str:
-    """What a system does not beat, with the figure to name; empty if all, or not measured."""
+    """The level a system does not beat, with the figure to name; empty if all, or not measured."""
     row, (than, said) = telling(section.utility), _verdict(section)
     if row is None or not said:
         return ""
@@ -111,7 +111,7 @@ def shortfall(section: Section) -> str:
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """What no figure is better than, guessing or the baseline, and a sentence; empty if one is.
+    """The level that no figure beats, guessing or the baseline, and a sentence; empty if one does.
 
     ``sure`` says that none is, rather than that none is shown to be.
     """

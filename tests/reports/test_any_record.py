@@ -45,7 +45,7 @@ def stored(record: Record, folder: Path) -> None:
 
 
 def in_a_terminal(record: Record, folder: Path) -> None:
-    """What is shown can be printed, and the record is no worse than itself."""
+    """All that is shown can be printed, and the record is no worse than itself."""
     compared = Comparison.of(record, record)
     assert not compared.changes
     for fancy in (True, False):

@@ -92,7 +92,7 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
-    """What a script says of a page in frames of several widths."""
+    """The answer of a script on a page in frames of several widths."""
     (folder / "page.html").write_text(page)
     frames = "".join(
         f'<iframe src="page.html" data-width="{width}" style="width:{width}px;height:800px">'
@@ -105,7 +105,7 @@ def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
 
 
 def dumped(page: Path) -> Any:
-    """What the page's script leaves in its body; nothing may be said on the console."""
+    """The text that the page's script leaves in its body; the console stays empty."""
     done = subprocess.run(
         [
             str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",

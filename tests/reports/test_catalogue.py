@@ -1,4 +1,4 @@
-"""What the catalogue says in words, in columns and as a page."""
+"""The catalogue in words, in columns and as a page."""
 
 from __future__ import annotations
 

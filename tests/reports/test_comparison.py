@@ -1,4 +1,4 @@
-"""What got worse, and what did not, between two records."""
+"""Changes for the worse, and others, between two records."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_proof_that_got_weaker_is_worse(record: Record) -> None:
 
 
 def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> None:
-    """It has no upper end; what is shown by chance above the same audit's proof is cut there."""
+    """A sample gives no upper end; by chance above the same audit's proof, it is cut there."""
     sampled = {"confidence": 0.99, "samples": 1000}
     low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
     assert moved(high, low) == moved(low, high) == []
@@ -260,7 +260,7 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
 
 
 def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
-    """Of two audits of 40 figures with the same truths, all differences at once below 1 - 0.95."""
+    """Two audits of 40 figures with the same truths differ anywhere below 1 - 0.95."""
     rng, n, false = np.random.default_rng(0), 400, 0
     rates = rng.uniform(0.2, 0.9, 40)
 

@@ -198,7 +198,7 @@ FITS = jsonschema.Draft4Validator(
 
 
 def check(log: dict[str, Any]) -> None:
-    """What the schema asks of a log, and that results name their rule and stand at one place."""
+    """Hold a log to the schema, and its results to their rule and one place."""
     assert [error.message for error in FITS.iter_errors(log)] == []
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]

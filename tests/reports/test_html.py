@@ -68,7 +68,7 @@ def page(record: Record) -> Page:
 
 
 def poisoned(value: Any) -> Any:
-    """The same record with EVIL in every free string."""
+    """Return the record with EVIL in every free string."""
     if isinstance(value, dict):
         return {key: poisoned(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

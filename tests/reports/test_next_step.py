@@ -1,4 +1,4 @@
-"""What to do: what the record knows, never what a small game proves, and no advice that harms."""
+"""Advice is what the record knows, never what a small game proves, and none that harms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users do with a record: print it, look at it, narrow it, tabulate it, save it."""
+"""Uses of a record: print it, look at it, narrow it, tabulate it, save it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
 
 
 def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
-    """Of most messages it is told, and that it broke where utility does not show it did not."""
+    """Silent messages are told if they are most, and that training broke unless utility is good."""
     rows = [row for row in record.utility if row.target == "fcf"]
     flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
     assert rows

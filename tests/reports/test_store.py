@@ -286,7 +286,7 @@ Validator = Callable[[Any], list[str]]
 
 @pytest.fixture(scope="module")
 def faults() -> Validator:
-    """What of a value does not fit the schema."""
+    """Return a function that lists the faults of a value against the schema."""
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
     jsonschema.Draft202012Validator.check_schema(schema())
     validator = jsonschema.Draft202012Validator(schema())

@@ -22,7 +22,7 @@ def row(variant, value, metric="HR@10", kind="utility", view="split", **more):
 
 
 def swept(metric="HR@10", values=(0.3, 0.2, None, 0.5), **changed):
-    """Of four systems the first has the last as its twin, and one has no utility."""
+    """A sweep of four systems: the first has the last as its twin, and one has no utility."""
     overall = [
         row(place, value, metric, baseline=0.4, random=0.1)
         for place, value in enumerate(values)

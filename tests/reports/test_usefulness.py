@@ -141,7 +141,7 @@ def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None
 
 
 def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
-    """Of a ranking that learns nothing, such as `random`, or after a part of the training."""
+    """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
     said = "utility: HR@10 0.09, by guessing 0.1. It is not better than guessing: useless here."
     assert shortfall(vary(record, utility=(lost,))["fcf"]) == said

@@ -131,7 +131,7 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
 def test_equal_epsilons_print_alike_and_others_on_their_side(
     claimed: float, less: float, more: float
 ) -> None:
-    """Of 1,682 the report had "shown 1,680" beside "proved 1,690" and "claimed 1,682"."""
+    """The report had "shown 1,680" and "proved 1,690" beside "claimed 1,682"."""
     user = scope("user", "training")
     claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
     bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
