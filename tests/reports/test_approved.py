@@ -22,6 +22,7 @@ from tests.reports.conftest import sample, vary
 from tests.reports.printing import printed
 from tests.reports.test_catalogue import ROWS
 from tests.reports.test_catalogue import TABLES as CELLS
+from tests.reports.test_sweep_page import SWEEPS
 
 FOLDER = Path(__file__).with_name("approved")
 
@@ -41,10 +42,14 @@ def printings(record: Record, console: Console) -> None:
     terminal.render_pointer(record, Path("run"), console)
 
 
+def _unstyled(page: str) -> str:
+    return re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
+
+
 def written(record: Record) -> dict[str, str]:
     """Return what each writer gives by the name of its file; the page without its style."""
     return {
-        "report.html": re.sub("<style>.*?</style>", "", html.render(record), flags=re.DOTALL),
+        "report.html": _unstyled(html.render(record)),
         "report.md": markdown.render(record),
         "junit.xml": junit.render(record, Gate(FailOn.LEAK)).decode(),
         "report.sarif": sarif.render(record).decode(),
@@ -52,6 +57,12 @@ def written(record: Record) -> dict[str, str]:
         "who-learns.svg": standalone(next(figures(record))),
         "log.txt": f"{record}\n{record!r}\n",
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
+        "sweep.html": _unstyled(SWEEPS[1].page()),
+        "sweep.txt": "".join(
+            printed(lambda console, swept=swept: terminal.render_sweep(swept, console), width=160)
+            for swept in SWEEPS
+        ),
+        "frontier.svg": standalone(SWEEPS[2].figure()),
         "catalogue.md": markdown.write(catalogue_document(ROWS, CELLS)),
         "catalogue.txt": "".join(
             printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
