@@ -31,7 +31,7 @@ from fedrec_auditor.reports.section import anchors
 from fedrec_auditor.reports.system_document import claim_parts, filing_part, system_document
 from fedrec_auditor.reports.terminal import write_blocks
 from fedrec_auditor.reports.usefulness import CUT
-from tests.reports.conftest import vary
+from tests.reports.conftest import glance_of, vary
 from tests.reports.printing import printed
 from tests.reports.test_html import Page
 
@@ -39,7 +39,7 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
 def document(record: Record, target: str, *, page: bool = False) -> Passage:
-    (glance,) = (each for each in glances(record) if each.section.target == target)
+    glance = glance_of(record, target)
     return system_document(record, glance, anchors(record)[target] if page else None)
 
 
@@ -194,8 +194,7 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
 
 
 def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
-    (glance,) = (each for each in glances(record) if each.section.target == target)
-    facts, part = filing_part(record, glance).blocks
+    facts, part = filing_part(record, glance_of(record, target)).blocks
     assert isinstance(facts, Facts)
     assert isinstance(part, Passage)
     (paragraph,) = part.blocks

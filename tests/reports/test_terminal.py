@@ -20,9 +20,8 @@ from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import junit, markdown, say, terminal
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.terminal import render_system
-from tests.reports.conftest import vary
+from tests.reports.conftest import glance_of, vary
 from tests.reports.printing import printed
 
 EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
@@ -35,10 +34,6 @@ def suite(record: Record, fail_on: str = "violated") -> ET.Element:
     return found
 
 
-def retold(finding: Finding, verdict: Verdict) -> Finding:
-    return vary(finding, verdict=verdict)
-
-
 @pytest.mark.parametrize(
     ("fail_on", "failures"), [("violated", 1), ("unsubstantiated", 2), ("never", 1)]
 )
@@ -47,8 +42,8 @@ def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int)
     changed = vary(
         record,
         findings=(
-            retold(first, Verdict.UNSOUND),
-            retold(second, Verdict.UNSUBSTANTIATED),
+            vary(first, verdict=Verdict.UNSOUND),
+            vary(second, verdict=Verdict.UNSUBSTANTIATED),
             *rest,
             vary(rest[-1], verdict=Verdict.CONSISTENT),
         ),
@@ -75,7 +70,7 @@ def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int)
 def test_junit_tells_nothing_found_from_nothing_promised(
     record: Record, verdict: Verdict, gate: Gate, tag: str
 ) -> None:
-    changed = vary(record, findings=(retold(record.findings[0], verdict),))
+    changed = vary(record, findings=(vary(record.findings[0], verdict=verdict),))
     found = ET.fromstring(junit.render(changed, gate)).find("testsuite")
     assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
     totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
@@ -167,7 +162,7 @@ TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
 
 
 def system_shown(record: Record, target: str, width: int = 80, *, tty: bool = True) -> str:
-    (glance,) = (each for each in glances(record) if each.section.target == target)
+    glance = glance_of(record, target)
     return printed(lambda c: render_system(record, glance, c), width=width, terminal=tty)
 
 
@@ -186,7 +181,6 @@ def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, widt
 
 def test_a_log_is_plain(record: Record) -> None:
     file = io.StringIO()
-    (glance,) = (each for each in glances(record) if each.section.target == "dplcf-ap")
-    render_system(record, glance, Console(file=file, width=7))
+    render_system(record, glance_of(record, "dplcf-ap"), Console(file=file, width=7))
     assert "\x1b" not in file.getvalue()
     assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100
