@@ -1,6 +1,6 @@
 """A report as a document: what is said, once, for every writer.
 
-``system_document`` and others build it from the record. A writer (``document_terminal``,
+``system_document`` and others build it from the record. A writer (``terminal``,
 ``markdown``, the template ``document.html.j2``) decides how it looks, and never what it says: of
 two writers one may leave out a whole block (drawings, what is ``detail``), not a word.
 """
