@@ -139,7 +139,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
             f"Expected JSON in {path}, got something else ({error}). Run the audit again."
         ) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION or isinstance(version, bool):
+    if version != SCHEMA_VERSION:
         raise InputError(
             f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
             "the version of the auditor that wrote it, or run the audit again."
