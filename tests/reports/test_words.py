@@ -86,14 +86,9 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     assert ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
 
 
-def test_the_users_most_at_risk_are_told_by_shares_and_groups_of_them(record: Record) -> None:
+def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    said = risk_words(row)
-    assert said.startswith("AUC of a user's candidates: 1 or more for half of the users, 1 [1, 1]")
-    assert "or more for the most exposed 1%, 0.9 or less for the least exposed 5%" in said
-    assert "of 96% of the users it is 0.9 or more" in said
-    assert "part of the spread is chance. Hit hardest: activity: most items 0.99 [0.98, 1]" in said
-    assert "least: gender: F 0.91 [0.89, 0.93]" in said
+    assert "Hit hardest: activity: most items 0.99 [0.98, 1]" in risk_words(row)
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
     assert "Hit" not in risk_words(vary(row, users=alike))
