@@ -4,7 +4,7 @@ Pages link to files beside docs/ (``../benchmarks/RESULTS.md``) and the README t
 the site docs/ is the root, so what is linked outside of it moves in under its own path, the README
 as the first page, and links follow. A notebook of examples/ is a page too. Pages of what was
 measured or judged get all of it, printed from the data beside them; the page on Python gets the
-reference of its names, the page on families that of the contract suites; docstrings are read as
+reference of its names, the page on families that of the contracts; docstrings are read as
 ``Docstrings`` says.
 """
 
@@ -23,18 +23,11 @@ import griffe
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
-from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.reports import reproductions
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")
 TESTING = "fedrec_auditor.auditor.testing"
-SUITES = (
-    "attacks.AttackCase",
-    "attacks.check_attack",
-    "datasets.DatasetCase",
-    "targets.TargetCase",
-)
 README = "README.md"
 SPEED = "benchmarks/RESULTS.md"
 RULED = re.compile(r"^(\w+)\n-{3,}$", re.MULTILINE)
@@ -151,14 +144,9 @@ def _public() -> str:
     )
 
 
-def _suites() -> str:
-    """The contract suite of every family that ships one, and what the suites take."""
-    suites = [
-        f"{kind}.{kind.removesuffix('s').capitalize()}Contract"
-        for kind in FAMILIES
-        if (ROOT / "auditor" / "testing" / f"{kind}.py").is_file() and kind != "mechanisms"
-    ]
-    return _reference([f"{TESTING}.{name}" for name in sorted((*suites, *SUITES), key=str.lower)])
+def _contracts() -> str:
+    """The contract of a target and what it is held by; that of a mechanism is public by itself."""
+    return _reference([f"{TESTING}.targets.{name}" for name in ("TargetCase", "TargetContract")])
 
 
 def _register(link: str) -> str:
@@ -172,7 +160,7 @@ PRINTED = {
     "docs/reproductions.md": _reproductions,
     "docs/found-in-the-wild.md": _wild,
     "docs/python.md": _public,
-    "docs/extending.md": _suites,
+    "docs/extending.md": _contracts,
 }
 
 

@@ -15,7 +15,6 @@ MAY_REACH = {
     "auditor.catalogue": "targets",
     "auditor.games": "attacks",
     "auditor.reproductions": "attacks",
-    "auditor.testing": "attacks",
     "auditor.tracing": "targets",
 }
 """What speaks of the parts of another top-level folder, and so may import them."""

@@ -6,12 +6,10 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
 import fedrec_auditor
-from fedrec_auditor.auditor import testing
 
 SURFACE = {
     "fedrec_auditor": [
@@ -36,7 +34,6 @@ SURFACE = {
     ],
     "fedrec_auditor.auditor.testing": ["Case", "MechanismContract", "assert_ldp", "inputs_of"],
 }
-SUITES = [path.stem for path in Path(testing.__file__).parent.glob("*s.py")]
 
 
 def fresh(code: str) -> str:
@@ -76,24 +73,3 @@ def test_importing_it_imports_nothing_heavy(module: str, more: tuple[str, ...]) 
     heavy = ("torch", "scipy", "sklearn", "dp_accounting", *more)
     code = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
     assert fresh(code) == "[]"
-
-
-@pytest.mark.parametrize("family", SUITES)
-def test_every_family_has_a_suite_with_one_entry(family: str) -> None:
-    suite = import_module(f"{testing.__name__}.{family}")
-    contract = getattr(suite, f"{family.removesuffix('s').capitalize()}Contract")
-    assert ">>> " in (contract.__doc__ + (getattr(suite, "check_attack", contract).__doc__ or ""))
-    tests = {name.removeprefix("test_") for name in vars(contract) if name.startswith("test_")}
-    assert tests == {law.__name__.removeprefix("check_") for law in contract.laws} != set()
-
-
-def test_the_suites_run_where_pytest_is_not_installed() -> None:
-    code = (
-        "import sys; sys.modules['pytest'] = None\n"
-        "from fedrec_auditor.auditor.testing.routes import RouteContract\n"
-        "from fedrec_auditor.auditor.testing.protections import ProtectionContract\n"
-        "from fedrec_auditor.targets.routes.direct import Direct\n"
-        "from fedrec_auditor.targets.protections.unprotected import Unprotected\n"
-        "print(RouteContract.check(Direct()), *ProtectionContract.check(Unprotected()))"
-    )
-    assert fresh(code) == "() check_sampled_distribution: it states no distribution of an entry"

@@ -23,15 +23,19 @@ _MEMO = "evidence"
 
 @functools.cache
 def readers() -> tuple[Reader, ...]:
-    """One of each member of the family, by name: the class that is called like its file."""
-    members: list[Reader] = []
-    for info in pkgutil.iter_modules(family.__path__):
-        if info.name == "base":
-            continue
-        module = importlib.import_module(f"{family.__name__}.{info.name}")
-        made = {name.lower(): value for name, value in vars(module).items()}
-        members.append(made[info.name.replace("_", "")]())
-    return tuple(members)
+    """One of each reader in the modules of the family, by name."""
+    modules = [
+        importlib.import_module(f"{family.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(family.__path__)
+        if info.name != "base"
+    ]
+    kinds = [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if hasattr(kind, "refusal") and kind.__module__ == module.__name__
+    ]
+    return tuple(kind() for kind in sorted(kinds, key=lambda kind: str(kind.__name__)))
 
 
 def reading(view: View) -> tuple[Reader, ...]:

@@ -91,11 +91,11 @@ class CrowdGame(CanaryGame):
             halved = any(sends(each, rng) for each in sent.values())
             if halved:
                 scope = replace(scope, adjacency=Adjacency.REPLACE)
-            loudest = training.loudest(short, population, scope, tuple(sent.values()), rng)
-            if loudest is None:
+            choice = training.loudest(short, population, scope, tuple(sent.values()), rng)
+            if choice is None:
                 yield NotPlayed(scopes=same, reason=SAME)
                 continue
-            canary, number, left_out = loudest
+            canary, number, left_out = choice
             steered_by, chosen = tuple(sent.items())[number]
             vantages, length = vantages_of(same), short.sizes.rounds or 1
             if of_uploads:

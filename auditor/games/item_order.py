@@ -21,6 +21,8 @@ from fedrec_auditor.attacks.parts.row_order import (
     DEVIATIONS,
     SHIFTS,
     SPECIAL,
+    Floats,
+    Ints,
     fitted,
     in_standard_units,
     support,
@@ -36,8 +38,6 @@ from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
 from fedrec_auditor.targets.recorded.recording import Recording
 from fedrec_auditor.targets.recorded.truth import Truth
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _SURE = 0.4 * SURE  # of what is plain: an item that moved, whatever else did
 _USERS = 400  # of whom evidence is held against the truth
 

@@ -39,8 +39,8 @@ def who_is_hit(
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for alike, name, members in _groups(game, users):
         if np.count_nonzero(members) >= FEWEST:
-            mean = metrics.mean(success[members], confidence=game.confidence, rng=game.rng)
-            groups.setdefault(alike, {})[name] = further_figure(mean)
+            average = metrics.mean(success[members], confidence=game.confidence, rng=game.rng)
+            groups.setdefault(alike, {})[name] = further_figure(average)
     return UsersRow(
         success=what,
         quantiles={f"{level:.0%}": _quantile(success, level, game.confidence) for level in LEVELS},

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.auditor.plan.setting_names import LEARNS
 from fedrec_auditor.auditor.plan.setting_texts import (
+    LEARNS,
     PARTS,
     Number,
     Setting,

@@ -18,8 +18,14 @@ from pydantic_core import PydanticCustomError
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
 from fedrec_auditor.auditor.plan.members import PlanError, make_member, spelled_out
-from fedrec_auditor.auditor.plan.setting_names import LEARNS
-from fedrec_auditor.auditor.plan.setting_texts import OBJECT, PARTS, Number, pairs, settings_of
+from fedrec_auditor.auditor.plan.setting_texts import (
+    LEARNS,
+    OBJECT,
+    PARTS,
+    Number,
+    pairs,
+    settings_of,
+)
 from fedrec_auditor.auditor.plan.sources import check_source
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.auditor.plan.setting_names import fields_of
 
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
+LEARNS = "learns"
+"""A setting of every target: settings under which it learns are beneath the others."""
 OBJECT = ":"
 """In a target: the object of this name in a module, ``module:object``."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
@@ -65,6 +67,19 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
             raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. For example {example}.")
         by_target.setdefault(name, {})[setting] = value
     return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
+
+
+def fields_of(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Names of a target's fields and ``LEARNS``, and its aliases of them.
+
+    InputError with near names if there is no such target.
+
+    >>> "rounds" in fields_of("fcf")[0], fields_of("lfl-sgdmf")[1]["sigma"]
+    (True, 'noise_multiplier')
+    """
+    kind = FAMILIES["targets"].member(target)
+    fields = {field.name for field in dataclasses.fields(kind) if field.init}
+    return frozenset({LEARNS, *fields}), kind.aliases
 
 
 def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:

@@ -1,4 +1,4 @@
-"""Privacy ratios in a test suite: ``assert_ldp``, the mechanism contract, and a pytest plugin.
+"""Privacy ratios in a test suite: ``assert_ldp``, contracts, and a pytest plugin.
 
 Nothing is imported until it is used: pytest loads the plugin in every project where this package
 is installed.
@@ -17,8 +17,8 @@ __all__ = ["Case", "MechanismContract", "assert_ldp", "inputs_of"]
 
 _PLACES = {
     "Case": "fedrec_auditor.auditor.testing.mechanisms",
-    "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
     "MechanismContract": "fedrec_auditor.auditor.testing.mechanisms",
+    "assert_ldp": "fedrec_auditor.auditor.testing.ldp",
     "inputs_of": "fedrec_auditor.auditor.exact.candidate_inputs",
 }
 

@@ -1,8 +1,6 @@
-"""What every mechanism must keep. Each check raises AssertionError naming what is broken.
+"""The contract of a mechanism: a test class to extend, whose ``subject`` is a ``Case``.
 
-``MechanismContract`` runs them all on a ``Case``: the mechanism, and inputs of its domain to try.
-
-Statistical checks use one fixed seed and refuse at p < 1e-9 divided by the number of inputs
+Statistical laws use one fixed seed and refuse at p < 1e-9 divided by the number of inputs
 compared (Bonferroni): a sound mechanism fails one suite in a thousand million.
 """
 
@@ -11,21 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
 from typing import Any
-from unittest import SkipTest
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact import exact_lower_bound, has_curve
 from fedrec_auditor.auditor.judging.accounting import all_accountants
-from fedrec_auditor.auditor.testing.parts.checks import (
-    Contract,
-    check_ranges,
-    check_refused,
-)
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve
 
@@ -42,7 +36,7 @@ class Case:
     out without ``log_prob``. The inputs of a ``PrivacyCurve`` mechanism hold its worst pair.
 
     Where the density is constant on pieces of the line for all ``inputs``, ``outputs`` has one of
-    each piece: ``edges`` are the pieces' ends, and ``sizes`` their lengths, or 1 for an atom.
+    each piece, and ``edges`` are the pieces' ends.
     """
 
     mechanism: Mechanism
@@ -50,76 +44,143 @@ class Case:
     outputs: NDArray[Any] | None = None
     cdf: Callable[[NDArray[Any], float], NDArray[Any]] | None = None
     edges: NDArray[Any] | None = None
-    sizes: NDArray[Any] | float = 1.0
+
+    def probabilities(self, value: Any) -> NDArray[np.float64]:
+        """Probability of each output, given the value."""
+        sizes = 1.0 if self.edges is None else np.diff(self.edges)
+        return np.asarray(np.exp(self.mechanism.log_prob(np.asarray(self.outputs), value)) * sizes)
 
 
-def check_settings(case: Case) -> None:
-    """No setting is taken outside its declared range."""
-    check_ranges(case.mechanism)
+class MechanismContract:
+    """Laws of a mechanism, one per test. Extend the class, and set ``subject`` to a ``Case``.
+
+    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> class TestBitFlip(MechanismContract):
+    ...     subject = Case(BitFlip(0.9, 0.3), inputs=np.array([0, 1]), outputs=np.array([0, 1]))
+    """
+
+    subject: Case
+
+    def test_shapes(self) -> None:
+        """Outputs have shape (*size, *output_shape), and the batch broadcasts to size."""
+        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(1)
+        one, shape, n = inputs[0], mechanism.output_shape, len(inputs)
+        for value, size, batch in (
+            (one, None, ()),
+            (one, (4, 5), (4, 5)),
+            (one, (0,), (0,)),
+            (inputs, None, (n,)),
+            (inputs, (3, n), (3, n)),
+        ):
+            assert mechanism.randomize(value, rng, size).shape == (*batch, *shape)
+        outputs = mechanism.randomize(inputs, rng)
+        assert mechanism.log_prob(outputs, inputs).shape == (n,)
+        assert mechanism.log_prob(outputs[None], inputs[:, None]).shape == (n, n)
+
+    def test_determinism(self) -> None:
+        """Equal generators give equal outputs; different ones differ where anything is drawn."""
+        mechanism, inputs = self.subject.mechanism, self.subject.inputs
+        size = (200, len(inputs))
+        first, again, other = (mechanism.randomize(inputs, _rng(s), size) for s in (3, 3, 4))
+        assert np.array_equal(first, again), "equal generators gave different outputs"
+        certain = bool((mechanism.log_prob(first, inputs) == 0).all())
+        assert np.array_equal(first, other) == certain, "its generator is not used"
+
+    def test_domain(self) -> None:
+        """Inputs outside the domain are refused, NaN too, by sampling and by log_prob."""
+        mechanism, one = self.subject.mechanism, self.subject.inputs[0]
+        output = mechanism.randomize(one, _rng(1))
+        for bad in (mechanism.domain.high + 0.5, mechanism.domain.low - 0.5, math.nan):
+            value = np.array(one, dtype=float)
+            value.flat[0] = bad
+            with pytest.raises(InputError):
+                mechanism.randomize(value, _rng(1))
+            with pytest.raises(InputError):
+                mechanism.log_prob(output, value)
+
+    def test_probabilities(self) -> None:
+        """Probabilities sum to 1; a density is the derivative of the cumulative distribution."""
+        case = self.subject
+        if case.outputs is not None:
+            for value in case.inputs:
+                np.testing.assert_allclose(case.probabilities(value).sum(), 1.0, rtol=1e-12)
+        if case.cdf is not None:
+            for value in case.inputs:
+                (_joint_density if case.mechanism.output_shape else _density)(case, value)
+
+    def test_frequencies(self) -> None:
+        """Samples follow log_prob: chi-square over outputs, Kolmogorov-Smirnov for densities.
+
+        Drawn for all inputs at once, and for the last one alone.
+        """
+        mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(20261121)
+        drawn = mechanism.randomize(inputs, rng, (SAMPLES, len(inputs)))
+        samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (SAMPLES,))]
+        for value, sample in zip([*inputs, inputs[-1]], samples, strict=True):
+            p = _fit(self.subject, value, sample)
+            assert p > P_VALUE / len(samples), f"samples of {value} do not follow it (p = {p:.1e})"
+
+    def test_worst_case(self) -> None:
+        """No pair of inputs of the domain, and no output, beats the worst-case set."""
+        case, rng = self.subject, _rng(5)
+        outputs = _afar(case, rng) if case.outputs is None else case.outputs
+        table = case.mechanism.log_prob(outputs[None], _inputs(case, rng)[:, None])
+        with np.errstate(invalid="ignore"):
+            ratios = table[:, None] - table[None]
+        worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
+        bound = exact_lower_bound(case.mechanism, ONE_REPORT)
+        if case.mechanism.worst_case() is None:
+            assert worst > 30.0, "worst_case() is None, but the log-ratio seems bounded"
+        else:
+            assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
+
+    def test_curve(self) -> None:
+        """A ``PrivacyCurve``, where it states one, is that of sampled losses, never below it."""
+        mechanism, inputs = self.subject.mechanism, self.subject.inputs
+        if not isinstance(mechanism, PrivacyCurve):
+            return
+        drawn = mechanism.randomize(inputs, _rng(9), (SAMPLES, len(inputs)))
+        own = mechanism.log_prob(drawn, inputs)
+        losses = [own - mechanism.log_prob(drawn, value) for value in inputs]
+        # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
+        error = math.sqrt(math.log(4 * len(inputs) ** 2 / P_VALUE) / (2 * SAMPLES))
+        curve = {epsilon: mechanism.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 2.0)}
+        assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"no curve: {curve}"
+        for epsilon, stated in curve.items():
+            spent = (-np.expm1(np.minimum(epsilon - loss, 0.0)).mean(axis=0) for loss in losses)
+            shown = max(each.max() for each in spent)
+            assert abs(shown - stated) <= error, (
+                f"at {epsilon} the curve is at {stated}, samples at {shown}"
+            )
+
+    def test_event(self) -> None:
+        """Some accountant reads the event, and none charges less than the exact lower bound."""
+        mechanism = self.subject.mechanism
+        event = mechanism.event()
+        readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
+        assert readers, f"no accountant reads {event}"
+        for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_curve(mechanism, d)):
+            shown = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
+            for accountant in readers:
+                owed = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
+                assert owed >= shown - 1e-9, (
+                    f"at delta {delta:g}, {accountant} charges {owed:.6g} and {shown:.6g} is shown"
+                )
 
 
-def check_shapes(case: Case) -> None:
-    """Outputs have shape (*size, *output_shape), and the batch broadcasts to size."""
-    mechanism, rng = case.mechanism, np.random.default_rng(1)
-    one, shape = case.inputs[0], mechanism.output_shape
-    assert mechanism.randomize(one, rng).shape == shape
-    assert mechanism.randomize(one, rng, (4, 5)).shape == (4, 5, *shape)
-    assert mechanism.randomize(one, rng, (0,)).shape == (0, *shape)
-    assert mechanism.randomize(case.inputs, rng).shape == (len(case.inputs), *shape)
-    assert mechanism.randomize(case.inputs, rng, (3, len(case.inputs))).shape[2:] == shape
-    outputs = mechanism.randomize(case.inputs, rng)
-    assert mechanism.log_prob(outputs, case.inputs).shape == (len(case.inputs),)
-    table = mechanism.log_prob(outputs[None], case.inputs[:, None])
-    assert table.shape == (len(case.inputs), len(outputs))
+def _rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
 
 
-def check_determinism(case: Case) -> None:
-    """Equal generators give equal outputs; different ones differ where anything is drawn."""
-    mechanism = case.mechanism
-    size = (200, len(case.inputs))
-    first, again, other = (
-        mechanism.randomize(case.inputs, np.random.default_rng(seed), size) for seed in (3, 3, 4)
-    )
-    assert np.array_equal(first, again), "equal generators gave different outputs"
-    certain = (mechanism.log_prob(first, case.inputs) == 0).all()
-    assert np.array_equal(first, other) == bool(certain), "the generator is not what is drawn from"
+def _density(case: Case, value: Any) -> None:
+    assert case.cdf is not None
+    x = np.linspace(value - 8.0, value + 8.0, 4001)
+    mass = np.diff(case.cdf(x, value))
+    middle = np.exp(case.mechanism.log_prob((x[1:] + x[:-1]) / 2, value)) * np.diff(x)
+    np.testing.assert_allclose(middle, mass, atol=1e-5 * mass.max() + 2e-6)
 
 
-def check_domain(case: Case) -> None:
-    """Inputs outside the domain are refused, NaN too, by sampling and by log_prob."""
-    mechanism, rng = case.mechanism, np.random.default_rng(1)
-    output = mechanism.randomize(case.inputs[0], rng)
-    for bad in (mechanism.domain.high + 0.5, mechanism.domain.low - 0.5, math.nan):
-        value = np.array(case.inputs[0], dtype=float)
-        value.flat[0] = bad
-        check_refused(partial(mechanism.randomize, value, rng), f"an input of {bad}")
-        check_refused(partial(mechanism.log_prob, output, value), f"an input of {bad}")
-
-
-def check_probabilities(case: Case) -> None:
-    """Probabilities over all outputs sum to 1, none is NaN, and nothing else is possible."""
-    if case.outputs is None:
-        raise SkipTest("its outputs are not all listed")
-    table = case.mechanism.log_prob(case.outputs[None], case.inputs[:, None])
-    assert not np.isnan(table).any(), "log_prob gave NaN"
-    np.testing.assert_allclose((np.exp(table) * case.sizes).sum(axis=1), 1.0, rtol=1e-12)
-
-
-def check_density(case: Case) -> None:
-    """A density is the derivative of the cumulative distribution, and so has total mass 1."""
-    if case.cdf is None:
-        raise SkipTest("no cumulative distribution is given")
-    for value in case.inputs:
-        if case.mechanism.output_shape:
-            _check_joint_density(case, value)
-            continue
-        x = np.linspace(value - 8.0, value + 8.0, 4001)
-        mass = np.diff(case.cdf(x, value))
-        middle = np.exp(case.mechanism.log_prob((x[1:] + x[:-1]) / 2, value)) * np.diff(x)
-        np.testing.assert_allclose(middle, mass, atol=1e-5 * mass.max() + 2e-6)
-
-
-def _check_joint_density(case: Case, value: Any) -> None:
+def _joint_density(case: Case, value: Any) -> None:
     """Entry k depends on the entries up to k only, so the Jacobian is its diagonal's product."""
     assert case.cdf is not None
     drawn = case.mechanism.randomize(value, np.random.default_rng(7), (50,))
@@ -132,20 +193,6 @@ def _check_joint_density(case: Case, value: Any) -> None:
     # A kink of the density within a step leaves a few of the outputs off by that step's share.
     found = np.abs(case.mechanism.log_prob(drawn, value) - slopes)
     np.testing.assert_allclose(np.sort(found)[: -len(found) // 10], 0.0, atol=1e-5)
-
-
-def check_frequencies(case: Case) -> None:
-    """Samples follow log_prob: chi-square over outputs, Kolmogorov-Smirnov for densities."""
-    mechanism = case.mechanism
-    level = P_VALUE / len(case.inputs)
-    for batch in (False, True):
-        rng = np.random.default_rng(20261121)
-        if batch:
-            drawn = mechanism.randomize(case.inputs, rng, (SAMPLES, len(case.inputs)))
-        for position, value in enumerate(case.inputs):
-            sample = drawn[:, position] if batch else mechanism.randomize(value, rng, (SAMPLES,))
-            p = _fit(case, value, sample)
-            assert p > level, f"samples of input {value} do not follow log_prob (p = {p:.1e})"
 
 
 def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
@@ -161,8 +208,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
     codes, seen = _codes(case, sample)
     assert np.isin(seen, codes).all(), f"an impossible output was drawn for input {value}"
     counts = np.array([(seen == code).sum() for code in codes])
-    claimed = np.exp(case.mechanism.log_prob(case.outputs, value)) * case.sizes
-    expected = claimed * len(sample)
+    expected = case.probabilities(value) * len(sample)
     assert not counts[expected == 0].any(), f"an impossible output was drawn for input {value}"
     rare = expected < 5.0
     if rare.any():
@@ -186,31 +232,12 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
     return flat.astype(np.int64) @ weights, drawn.astype(np.int64) @ weights
 
 
-def check_critical(case: Case) -> None:
-    """No pair of inputs of the domain, and no output, beats the worst-case set."""
-    worst_case = case.mechanism.worst_case()
-    rng = np.random.default_rng(5)
-    outputs = case.outputs
-    if outputs is None:
-        outputs = _afar(case, rng)
-    table = case.mechanism.log_prob(outputs[None], _inputs(case, rng)[:, None])
-    with np.errstate(invalid="ignore"):
-        ratios = table[:, None] - table[None]
-    worst = np.max(np.where(np.isnan(ratios), 0.0, ratios))
-    bound = exact_lower_bound(case.mechanism, ONE_REPORT)
-    if worst_case is None:
-        assert worst > 30.0, "worst_case() is None, but the log-ratio seems bounded"
-    else:
-        assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
-
-
 def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
     """Outputs from near to far beyond where any is likely, in drawn directions."""
     if not case.mechanism.output_shape and math.isfinite(case.mechanism.domain.low):
         far = 40.0 * (case.mechanism.domain.high - case.mechanism.domain.low)
         return np.linspace(-far, far, 2001)
-    drawn = case.mechanism.randomize(case.inputs, rng, (20, len(case.inputs)))
-    drawn = drawn.reshape(-1, *case.mechanism.output_shape)
+    drawn = np.concatenate(case.mechanism.randomize(case.inputs, rng, (20, len(case.inputs))))
     return np.concatenate([drawn * far for far in (0.0, 0.1, 1.0, 10.0, 1e3, 1e4)])
 
 
@@ -223,52 +250,3 @@ def _inputs(case: Case, rng: np.random.Generator) -> NDArray[Any]:
         low, high = max(domain.low, case.inputs.min()), min(domain.high, case.inputs.max())
         more = np.clip(rng.uniform(2 * low, 2 * high, shape), domain.low, domain.high)
     return np.concatenate([case.inputs, more])
-
-
-def check_curve(case: Case) -> None:
-    """A mechanism's ``PrivacyCurve`` is that of sampled losses, never below it."""
-    mechanism = case.mechanism
-    if not isinstance(mechanism, PrivacyCurve):
-        raise SkipTest("it states no privacy curve")
-    rng, n = np.random.default_rng(9), len(case.inputs)
-    drawn = mechanism.randomize(case.inputs, rng, (SAMPLES, n))
-    own = mechanism.log_prob(drawn, case.inputs)
-    losses = [own - mechanism.log_prob(drawn, value) for value in case.inputs]
-    before = 1.0
-    for epsilon in (0.0, 0.3, 1.0, 2.0):
-        said = mechanism.delta(epsilon)
-        assert 0.0 <= said <= before, f"a curve of {said} at {epsilon}, {before} before"
-        before = said
-        spent = (-np.expm1(np.minimum(epsilon - loss, 0.0)).mean(axis=0) for loss in losses)
-        shown = max(each.max() for each in spent)
-        # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
-        error = math.sqrt(math.log(4 * n**2 / P_VALUE) / (2 * SAMPLES))
-        assert abs(shown - said) <= error, f"at {epsilon} the curve says {said}, samples {shown}"
-
-
-def check_event(case: Case) -> None:
-    """Some accountant reads the event, and none charges less than the exact lower bound."""
-    event = case.mechanism.event()
-    readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
-    assert readers, f"no accountant reads {event}"
-    for delta in (0.0, 1e-6, 0.01, 0.3):
-        if not has_curve(case.mechanism, delta):
-            continue
-        shown = exact_lower_bound(case.mechanism, ONE_REPORT, delta).epsilon
-        for accountant in readers:
-            owed = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
-            assert owed >= shown - 1e-9, (
-                f"at delta {delta:g}, {accountant} charges {owed:.6g} and {shown:.6g} is shown"
-            )
-
-
-class MechanismContract(Contract, suite=__name__):
-    """What every mechanism must keep; a subject is a ``Case``.
-
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-    >>> bits = np.array([0, 1])
-    >>> for skipped in MechanismContract.check(Case(BitFlip.symmetric(1.0), bits, bits)):
-    ...     print(skipped)
-    check_density: no cumulative distribution is given
-    check_curve: it states no privacy curve
-    """

@@ -6,7 +6,6 @@ pytest imports this file in every project, so it imports nothing else at first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,9 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-# The asserts of the suites are for people to read.
-for _suite in Path(__file__).parent.glob("*s.py"):
-    pytest.register_assert_rewrite(f"fedrec_auditor.auditor.testing.{_suite.stem}")
+# The asserts of the contracts are for people to read.
+for _contract in ("mechanisms", "targets"):
+    pytest.register_assert_rewrite(f"fedrec_auditor.auditor.testing.{_contract}")
 
 _OPTIONS = {
     "samples": (int, "Draws per input of assert_ldp, where the test does not say."),

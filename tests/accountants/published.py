@@ -20,7 +20,7 @@ from dp_accounting import (
 )
 
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.testing.parts.events import PRESENCE, SCOPE
+from tests.contracts.events import PRESENCE, SCOPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

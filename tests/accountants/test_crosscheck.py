@@ -27,7 +27,7 @@ from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.testing.parts.events import (
+from tests.contracts.events import (
     MILLIONS,
     SCOPE,
     gaussian,

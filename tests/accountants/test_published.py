@@ -30,7 +30,6 @@ from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.testing.parts.events import PRESENCE, SCOPE
 from tests.accountants.published import (
     DWORK_ROTH,
     GAUSSIANS,
@@ -43,6 +42,7 @@ from tests.accountants.published import (
     Moments,
     Printed,
 )
+from tests.contracts.events import PRESENCE, SCOPE
 
 Vector = NDArray[np.float64]
 

@@ -8,15 +8,8 @@ from scipy import stats
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.attacks import (
-    P_VALUE,
-    TARGETS,
-    AttackCase,
-    alarms,
-    data,
-    halves,
-    training,
-)
+from tests.contracts.attacks import P_VALUE, AttackCase, alarms
+from tests.contracts.trainings import TARGETS, halves, training
 
 pytestmark = pytest.mark.calibration
 PLAYS = 100
@@ -28,6 +21,9 @@ PLAYS = 100
 def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> None:
     attack: Attack = FAMILIES["attacks"].member(name)()
     trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
-    found = alarms(AttackCase(attack, training(target), data(), vantage, trainings, PLAYS))
+    case = AttackCase(attack, training(target), vantage, trainings, PLAYS)
+    if not case.is_read:
+        pytest.skip("it reads nothing there")
+    found = alarms(case)
     print(f"\n{name} on {target}, {vantage}: {dict(found)} of {PLAYS} plays beat a baseline")
-    assert max(found.values()) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)
+    assert max(found.values(), default=0) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)

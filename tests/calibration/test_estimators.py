@@ -14,7 +14,8 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.estimators import (
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from tests.contracts.worlds import (
     WORLDS,
     Scores,
     World,
@@ -22,7 +23,6 @@ from fedrec_auditor.auditor.testing.estimators import (
     estimates,
     response,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 
 pytestmark = pytest.mark.calibration
 RUNS = 1_000

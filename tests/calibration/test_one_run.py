@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fedrec_auditor.auditor.testing.estimators import NOTHING, gaussian
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from tests.calibration.test_estimators import WIDER
+from tests.contracts.worlds import NOTHING, gaussian
 
 pytestmark = pytest.mark.calibration
 RUNS = 1_000

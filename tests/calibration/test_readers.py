@@ -13,8 +13,8 @@ from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
 from fedrec_auditor.attacks.parts.uploads import item_odds
 from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.attacks import data, narrow
-from fedrec_auditor.auditor.testing.readers import compare_with_the_prior
+from tests.contracts.test_readers import compare_with_the_prior
+from tests.contracts.trainings import data, narrow
 
 pytestmark = pytest.mark.calibration
 

@@ -23,7 +23,6 @@ from scipy import stats
 from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.testing.estimators import gaussian
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
 from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
@@ -32,6 +31,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
 )
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
+from tests.contracts.worlds import gaussian
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
 pytestmark = pytest.mark.calibration

@@ -1,147 +1,131 @@
-"""The attack contract over every member of the family, on every form of message."""
+"""Every attack on every form of message, and attacks that the laws must catch."""
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import product
-from typing import Any
-from unittest import SkipTest
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.statements.scope import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeMlp
-from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.attacks.base import (
+    Attack,
+    AttackFamily,
+    Background,
+    Labels,
+    Links,
+    Reconstruction,
+    Scores,
+)
+from fedrec_auditor.auditor.games.linkage import QUICK_USERS, hide
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import targets
-from fedrec_auditor.auditor.testing.attacks import (
-    TARGETS,
-    AttackCase,
-    AttackContract,
-    LearningContract,
-    check_removed_signal,
-    check_uploads_are_needed,
-    check_uploads_that_carry_nothing,
-    data,
-    halves,
-    narrow,
-    rows_of,
-    training,
-)
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
+from fedrec_auditor.targets.transcript import (
+    View,
+)
+from tests.contracts.attacks import (
+    PLAYS,
+    AttackCase,
+    check_only_the_wire_is_read,
+    check_planted_signal,
+    check_removed_signal,
+    check_some_uploads_are_read,
+    check_statement,
+    check_uploads_that_carry_nothing,
+    emptied,
+    rows_of,
+)
+from tests.contracts.laws import BROKEN, catches, members
+from tests.contracts.trainings import TARGETS, data, halves, narrow, training
 from tests.points import later
 
-
-def make(name: str) -> Any:
-    return FAMILIES["attacks"].member(name)()
-
-
-ATTACKS = FAMILIES["attacks"].names()
+MEMBERS: dict[str, Attack] = members("attacks")
+ATTACKS = list(MEMBERS)
 LEARNERS = [
     name
-    for name in ATTACKS
-    if make(name).family is AttackFamily.ATTRIBUTE and make(name).needs_known
+    for name, attack in MEMBERS.items()
+    if attack.family is AttackFamily.ATTRIBUTE and attack.needs_known
 ]
 QUICKER = ("attribute-knn",)
-# The first reads few of the targets, the second asks every reader that there is.
-EVERYWHERE = ("attribute-rows", "interaction-membership")
-
-
-# Attacks that read anything: where no message is linked to its sender, and where all are.
-UNLINKED = ("interaction-membership", "interaction-reconstruction", "linkage")
-UNLINKED += ("user-membership",)
-LINKED = tuple(name for name in ATTACKS if name != "user-membership")
+EVERYWHERE = ("interaction-membership",)  # it asks every reader that there is
 
 
 def quick(name: str) -> Attack:
     """The attack, a perceptron with a tenth of its epochs: `make calibrate` plays the whole."""
-    attack: Attack = make(name)
+    attack = MEMBERS[name]
     return replace(attack, epochs=20) if isinstance(attack, AttributeMlp) else attack
 
 
-@functools.cache
-def cases(name: str, target: str, linked: bool) -> list[AttackCase]:
-    """One for the server, or one for every vantage without links from which it reads anything."""
-    attack, run = quick(name), training(target)
-    if linked:
-        return [AttackCase(attack, run, data())]
-    trainings = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
-    return [
-        AttackCase(attack, run, data(), vantage, trainings)
-        for vantage in Vantage
-        if vantage is not Vantage.SERVER
-        and not attack.refusal(run.transcript.view(vantage, np.random.default_rng(0)))
-    ]
+def cases(name: str, targets: Iterable[str]) -> list[AttackCase]:
+    """The attack on trainings of the targets, from every vantage where it reads anything."""
+    attack, found = quick(name), []
+    for target, vantage in itertools.product(targets, Vantage):
+        whole = halves(target) if attack.family is AttackFamily.USER_MEMBERSHIP else None
+        case = AttackCase(attack, training(target), vantage, whole)
+        found += [case] if case.is_read else []
+    return found
 
 
-def in_turn(name: str, target: str) -> bool:
-    """Whether it is the attack's turn: every third target, and of classifiers, each another."""
-    turns, family = (len(LEARNERS), LEARNERS) if name in LEARNERS else (3, ATTACKS)
-    return (TARGETS.index(target) - family.index(name)) % turns == 0
+def in_turn(name: str) -> list[AttackCase]:
+    """The attack on every third target, a classifier, which shares all else, on each another one.
 
-
-def played() -> Iterator[Any]:
-    """Every check of every attack, with the targets that it is tried on; some wait for calibration.
-
-    Classifiers share all but the classifier. False alarms are counted here where messages are
-    linked, and of the quickest classifier.
+    On every target where it reads nothing of these. It must read something.
     """
-    for name, linked, check in product(ATTACKS, (True, False), AttackContract.laws):
-        counted = check is check_uploads_that_carry_nothing
-        slow = not linked or (name in LEARNERS and name not in QUICKER)
-        if name not in (LINKED if linked else UNLINKED):
-            continue
-        if check is check_uploads_are_needed and not linked:
-            continue
-        now = [
-            target
-            for target in TARGETS
-            if in_turn(name, target) or (name in EVERYWHERE and not counted)
-        ]
-        now = [] if counted and slow else now
-        said = f"{name}-{'linked' if linked else 'unlinked'}-{check.__name__}"
-        further = [target for target in TARGETS if target not in now]
-        if now:
-            yield pytest.param(name, now, linked, check, id=said)
-        if further:
-            marks = pytest.mark.calibration
-            yield pytest.param(name, further, linked, check, marks=marks, id=f"{said}-further")
+    every, family = (len(LEARNERS), LEARNERS) if name in LEARNERS else (3, ATTACKS)
+    turns = [t for at, t in enumerate(TARGETS) if (at - family.index(name)) % every == 0]
+    found = cases(name, turns) or cases(name, TARGETS)
+    assert found, "it reads nothing of any target"
+    return found
 
 
-@pytest.mark.parametrize(("name", "targets", "linked", "check"), [*played()])
-def test_attack_keeps_the_contract(
-    name: str, targets: Sequence[str], linked: bool, check: Callable[[AttackCase], None]
-) -> None:
-    """On every target of whose messages it reads something, and there is one."""
-    held = 0
-    for target in targets:
-        for case in cases(name, target, linked):
-            try:
-                check(case)
-            except SkipTest:
-                continue
-            except AssertionError as error:
-                error.add_note(f"on {target}, seen by the {case.vantage}")
-                raise
-            held += 1
-    assert held, f"{check.__name__} applies to nothing of {targets}"
+@pytest.mark.parametrize(
+    ("name", "everywhere"),
+    [(name, name in EVERYWHERE) for name in ATTACKS]
+    + [later(name, True) for name in ATTACKS if name not in EVERYWHERE],
+)
+def test_only_the_wire_is_read(name: str, everywhere: bool) -> None:
+    for case in cases(name, TARGETS) if everywhere else in_turn(name):
+        check_only_the_wire_is_read(case)
 
 
-def learned() -> Iterator[Any]:
-    for name, check in product(LEARNERS, LearningContract.laws):
-        later = check is check_removed_signal and name not in QUICKER
-        marks = pytest.mark.calibration if later else ()
-        yield pytest.param(name, check, marks=marks, id=f"{name}-{check.__name__}")
+UNLINKED = ("user-membership",)  # it reads nothing where messages are linked to their senders
 
 
-@pytest.mark.parametrize(("name", "check"), [*learned()])
-def test_learning_attack_keeps_the_contract(name: str, check: Callable[[Attack], None]) -> None:
-    check(quick(name))
+@pytest.mark.parametrize("name", sorted({*ATTACKS} - {*LEARNERS, *UNLINKED} | {*QUICKER}))
+def test_uploads_that_carry_nothing(name: str) -> None:
+    """Messages linked to their senders alone; ``make calibrate`` plays all, many times."""
+    for case in in_turn(name):
+        if case.vantage is Vantage.SERVER:
+            check_uploads_that_carry_nothing(case)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_says_what_it_is(name: str) -> None:
+    check_statement(MEMBERS[name])
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attack_reads_some_uploads(name: str) -> None:
+    check_some_uploads_are_read(MEMBERS[name], [case.view() for case in in_turn(name)])
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_planted_signal(name: str) -> None:
+    check_planted_signal(quick(name))
+
+
+@pytest.mark.parametrize("name", [n if n in QUICKER else later(n) for n in LEARNERS])
+def test_removed_signal(name: str) -> None:
+    check_removed_signal(quick(name))
 
 
 def test_trainings_have_every_form_of_message_that_users_send() -> None:
@@ -156,22 +140,6 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
     forms = {form(name) for name in FAMILIES["targets"].names()} - {()}
     assert {form(name) for name in TARGETS} == forms
     assert len(forms) == len(TARGETS)
-
-
-@pytest.mark.parametrize("name", sorted({*ATTACKS} - {*UNLINKED}))
-def test_who_reads_nothing_unlinked_reads_nothing_of_any_target(name: str) -> None:
-    assert not any(cases(name, target, False) for target in TARGETS)
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_every_attack_that_reads_trainings_meets_a_target(name: str) -> None:
-    views = (
-        training(target).transcript.view(vantage)
-        for target in TARGETS
-        if in_turn(name, target) or name in EVERYWHERE
-        for vantage in (Vantage.SERVER, Vantage.RELEASE)
-    )
-    assert any(not make(name).refusal(view) for view in views)
 
 
 @functools.cache
@@ -197,3 +165,247 @@ def test_clean_gradients_beat_every_baseline(name: str) -> None:
     rng = np.random.default_rng(0)
     rows = rows_of(quick(name), view, rng, interactions=many, user_vectors=told)
     assert any(row.ahead is not None and row.ahead.ci_low > 0.0 for row in rows)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sound one: the size of what a user sent stands for every item."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.MEMBERSHIP
+    reference: ClassVar[str] = "a specimen of the contract"
+
+    needs_known: ClassVar[bool] = False
+
+    def refusal(self, view: View) -> str:
+        return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+        pairs = background.candidates
+        return Scores(values=self.scores(view, rng)[pairs[:, 0]])
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        uploads = view.rounds[-1].uploads
+        found = np.zeros(view.public.n_users)
+        for component in uploads.components.values():
+            found[uploads.users] += self.score(component, view)
+        return found
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        values = component.dense(np.arange(len(component)))
+        return np.abs(values.astype(float)).reshape(len(values), -1).sum(axis=1)
+
+
+class PeeksIfItCan(Sizes):
+    """Reads how messages are stored where they are, and the wire otherwise."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        if hasattr(component, "corrections"):
+            return np.diff(component.corrections.indptr).astype(float)
+        if hasattr(component, "clean"):
+            return self.score(component.clean, view)
+        return super().score(component, view)
+
+
+class TakesSeeds(Sizes):
+    """Knows the seeds of the noise, wherever there is some."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        streams = getattr(component, "streams", None)
+        return super().score(component, view) if streams is None else streams.seeds.astype(float)
+
+
+class LooksAtTheType(Sizes):
+    """Tells by its class how a message is stored."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        return super().score(component, view) + len(type(component).__name__)
+
+
+class RequiresTheStoredForm(Sizes):
+    """Does not run on the wire."""
+
+    def score(self, component: Any, view: View) -> np.ndarray:
+        return np.diff(component.corrections.indptr).astype(float)
+
+
+class WantsTheClock(Sizes):
+    """Draws from the operating system."""
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        return np.random.default_rng().random(view.public.n_users)
+
+
+class ChangesTheModel(Sizes):
+    """Writes into the broadcast that it was shown."""
+
+    def scores(self, view: View, rng: np.random.Generator) -> np.ndarray:
+        for part in (view.rounds[-1].broadcast or {}).values():
+            part += 1.0
+        return super().scores(view, rng)
+
+
+class KnowsTheAnswers(Sizes):
+    """Scores by the data, whatever was sent."""
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Scores:
+        pairs = background.candidates
+        return Scores(values=data().ratings.toarray()[pairs[:, 0], pairs[:, 1]])
+
+
+class NeedsNothing(Sizes):
+    """Applies to a view without uploads."""
+
+    def refusal(self, view: View) -> str:
+        return ""
+
+
+class ReadsNothing(Sizes):
+    """Applies to nothing."""
+
+    def refusal(self, view: View) -> str:
+        return "It reads nothing."
+
+
+class AsksForTheTruth(Sizes):
+    """Wants to be told."""
+
+    def infer(  # type: ignore[override]
+        self, view: View, background: Background, rng: np.random.Generator, truth: Any = None
+    ) -> Reconstruction | Scores:
+        return super().infer(view, background, rng)
+
+
+@dataclass(frozen=True)
+class FlipsCoins:
+    """An attack on attributes that learns nothing."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
+    reference: ClassVar[str] = "a specimen of the contract"
+    needs_known: ClassVar[bool] = True
+
+    def refusal(self, view: View) -> str:
+        return "" if any(one.uploads is not None for one in view.rounds) else "Nothing is sent."
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
+        users = np.setdiff1d(np.arange(view.public.n_users), background.known)
+        return Labels(users=users, codes=self.codes(users, view, background, rng))
+
+    def codes(
+        self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
+    ) -> np.ndarray:
+        return rng.integers(background.n_classes, size=len(users))
+
+
+class HasTheAnswers(FlipsCoins):
+    """Draws the attributes of the planted data again, from the seed that fits what is known."""
+
+    def codes(
+        self, users: np.ndarray, view: View, background: Background, rng: np.random.Generator
+    ) -> np.ndarray:
+        for seed in range(100 if view.rounds[0].uploads is not None else 0):
+            drawn = np.random.default_rng([11, seed]).integers(2, size=300)
+            if view.public.n_users == 300 and np.array_equal(
+                drawn[background.known], background.labels
+            ):
+                return drawn[users]
+        return super().codes(users, view, background, rng)
+
+
+@dataclass(frozen=True)
+class LinksByChance:
+    """The sound one of those that link: every message is as like to each user's."""
+
+    family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
+    reference: ClassVar[str] = "a specimen of the contract"
+    needs_known: ClassVar[bool] = False
+
+    def refusal(self, view: View) -> str:
+        sent = [one for one in view.rounds if one.uploads is not None]
+        return "" if len(sent) > 1 else "Nothing is sent in two rounds."
+
+    def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
+        before, last = view.rounds[-2].uploads, view.rounds[-1].uploads
+        candidates = np.unique(before.users).astype(np.int64)
+        return Links(scores=self.scores(view, len(last.users), candidates), candidates=candidates)
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        return np.zeros((messages, len(candidates)))
+
+
+class LinksWithTheClock(LinksByChance):
+    """Draws from the operating system."""
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        return np.random.default_rng().random((messages, len(candidates)))
+
+
+class KnowsTheOrder(LinksByChance):
+    """Shuffles the last round again, from the seeds of the plays."""
+
+    def scores(self, view: View, messages: int, candidates: np.ndarray) -> np.ndarray:
+        found = super().scores(view, messages, candidates)
+        server = training("fcf").transcript.view(Vantage.SERVER)
+        for seed in range(PLAYS):
+            rng = np.random.default_rng([7, seed])
+            hidden = hide(emptied(server, rng, always=False), Vantage.SERVER, QUICK_USERS, rng)
+            if hidden is not None and np.array_equal(_last(hidden.view), _last(view)):
+                found[np.arange(messages), hidden.truth] = 1.0
+        return found
+
+
+def _last(view: View) -> np.ndarray:
+    """Messages of the last round, in their order."""
+    uploads = view.rounds[-1].uploads
+    return next(iter(uploads.components.values())).dense(np.arange(len(uploads.users)))
+
+
+def runs() -> Iterator[Run]:
+    """A rank-one gradient, and rows with noise that is drawn when it is asked for."""
+    for name in ("fcf", "fedrec-apm"):
+        yield copy.deepcopy(training(name))
+
+
+def check_uploads_are_read(case: AttackCase) -> None:
+    check_some_uploads_are_read(case.attack, [case.view()])
+
+
+def check_what_it_says(case: AttackCase) -> None:
+    check_statement(case.attack)
+
+
+@catches(
+    (check_only_the_wire_is_read, PeeksIfItCan()),
+    (check_only_the_wire_is_read, TakesSeeds()),
+    (check_only_the_wire_is_read, LooksAtTheType()),
+    (check_only_the_wire_is_read, RequiresTheStoredForm()),
+    (check_only_the_wire_is_read, WantsTheClock()),
+    (check_only_the_wire_is_read, ChangesTheModel()),
+    (check_only_the_wire_is_read, LinksWithTheClock()),
+    (check_uploads_that_carry_nothing, KnowsTheAnswers()),
+    (check_uploads_that_carry_nothing, KnowsTheOrder()),
+    (check_uploads_are_read, NeedsNothing()),
+    (check_uploads_are_read, ReadsNothing()),
+    (check_what_it_says, AsksForTheTruth()),
+)
+def test_the_law_catches(law: Callable[[AttackCase], None], broken: Attack) -> None:
+    cases = [AttackCase(broken, run) for run in runs()]
+    with pytest.raises(BROKEN):
+        list(map(law, cases))
+
+
+@pytest.mark.parametrize(
+    ("law", "broken"),
+    [(check_planted_signal, FlipsCoins()), (check_removed_signal, HasTheAnswers())],
+)
+def test_the_law_catches_what_learns(law: Callable[[Attack], None], broken: Attack) -> None:
+    with pytest.raises(BROKEN):
+        law(broken)
+
+
+@pytest.mark.parametrize("sound", [Sizes(), LinksByChance()], ids=repr)
+def test_the_laws_pass_the_sound_ones(sound: Attack) -> None:
+    check_statement(sound)
+    for case in (AttackCase(sound, run) for run in runs()):
+        check_uploads_are_read(case)
+        check_only_the_wire_is_read(case)
+        check_uploads_that_carry_nothing(case)

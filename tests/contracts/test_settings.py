@@ -9,12 +9,20 @@ from typing import Any, get_args
 import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.settings import declared, meaning, types
+from fedrec_auditor.targets.settings import Checked, declared, meaning, types
+from tests.contracts.laws import check_ranges
+from tests.contracts.test_mechanisms import CASES
 
 MEMBERS = [
     (family, name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms")
     for name in FAMILIES[family].names()
+]
+CHECKED = [
+    pytest.param(family, name, id=name)
+    for family in ("targets", "learners", "protections", "routes", "mechanisms", "datasets")
+    for name in FAMILIES[family].names()
+    if issubclass(FAMILIES[family].member(name), Checked)
 ]
 UNDECLARED = {"announced": "a number that depends on that of the survivors, or None"}
 """Numbers whose range is none of their own."""
@@ -38,3 +46,9 @@ def test_every_number_and_choice_declares_its_range(family: str, name: str) -> N
 def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
     kind = FAMILIES["targets"].member(name)
     assert [each.name for each in fields(kind) if each.init and not meaning(kind, each.name)] == []
+
+
+@pytest.mark.parametrize(("family", "name"), CHECKED)
+def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
+    mechanism = family == "mechanisms"
+    check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].member(name)())

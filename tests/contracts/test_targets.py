@@ -1,117 +1,237 @@
-"""The target contract over every member of the family, plug-ins included."""
+"""Every target by the contract that outsiders run too, plug-ins included, and further laws."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import cost_of
-from fedrec_auditor.auditor.testing import targets
-from fedrec_auditor.auditor.testing.attacks import narrow
 from fedrec_auditor.auditor.testing.targets import (
+    ITEMS,
+    POPULATION,
+    SCOPES,
+    USERS,
     TargetCase,
     TargetContract,
     assert_one_by_one,
     data,
+    messages,
+    seen,
+    shifted,
+    train,
 )
+from fedrec_auditor.targets.components import Dense, Floats, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.identity import Identity
+from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
 from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
 from fedrec_auditor.targets.spill import kept_bytes
-from fedrec_auditor.targets.systems.base import Target
+from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
 from fedrec_auditor.targets.systems.federated import Federated
+from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
+from tests.contracts.laws import BROKEN, catches, hold
+from tests.contracts.trainings import narrow
+from tests.points import later
 
 NAMES = FAMILIES["targets"].names()
-# What is asked of statements alone, of every system; other laws train it.
+# Asked of statements alone, of every system; other laws train it.
 STATED = (
-    targets.check_settings,
-    targets.check_scoped_claims,
-    targets.check_exact_bounds_stay_below_proofs,
-    targets.check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose,
-    targets.check_events_compose_in_every_scope,
+    "test_scoped_claims",
+    "test_exact_bounds_stay_below_proofs",
+    "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose",
+    "test_events_compose_in_every_scope",
 )
-
-
-# Attacks that ask for messages of users, or for any; those that send none, or only parties'.
+# Laws of messages of users, or of any; targets that send none, or only parties'.
 OF_USERS = (
-    targets.check_exact_bounds_are_of_what_is_sent,
-    targets.check_a_batch_of_clients_uploads_what_they_would_one_by_one,
-    targets.check_repeated_uploads_follow_profile_by_profile,
-    targets.check_a_message_depends_on_its_sender_only,
+    "test_exact_bounds_are_of_what_is_sent",
+    "test_a_batch_of_clients_uploads_what_they_would_one_by_one",
+    "test_a_message_depends_on_its_sender_only",
 )
-OF_MESSAGES = (
-    *OF_USERS,
-    targets.check_components,
-    targets.check_the_shuffle_hides_who_sent_what,
-)
+OF_MESSAGES = (*OF_USERS, "test_messages_are_of_parts_of_the_model")
 SILENT = ("hfl-local-sgd", "lfl-pretrained", "mf-np", "privrec-cen", "random")
 PARTIES = (
-    *(
-        "dp-sgd-mf",
-        "dp-sgld",
-        "fedpergnn",
-        "fmf-hfl",
-        "fmf-vfl",
-    ),
-    *("hfl-local-sgd", "hfl-sgdmf", "hfl-synsgd", "local-only", "obj-pertb"),
-    "vfl-sgdmf",
+    *("dp-sgd-mf", "dp-sgld", "fedpergnn", "fmf-hfl", "fmf-vfl", "hfl-local-sgd", "hfl-sgdmf"),
+    *("hfl-synsgd", "local-only", "obj-pertb", "vfl-sgdmf"),
 )
 
 
 @functools.cache
-def case(name: str) -> TargetCase:
-    """What states the defaults."""
+def stated(name: str) -> TargetCase:
+    """A target with its defaults."""
     return TargetCase(FAMILIES["targets"].member(name)())
 
 
 @functools.cache
 def trained(name: str) -> TargetCase:
-    """One training for all checks of a target, of messages that are small."""
+    """One training for all laws of a target, of messages that are small."""
     return TargetCase(narrow(name))
 
 
 def parts(target: Federated) -> set[tuple[object, ...]]:
-    """What it is composed of; only numbers may differ between equal ones."""
+    """Its components; only numbers may differ between equal ones."""
     return {
         (type(part), *(v for v in vars(part).values() if isinstance(v, bool | str)))
         for part in (target.learner, target.protection, target.route)
     }
 
 
-def applies(law: Callable[[TargetCase], None], name: str) -> bool:
-    """Whether there is anything for the law to hold, by what is known without a training."""
-    target = case(name).target
-    if law is targets.check_sampled_uploads_agree_with_the_stated_distribution:
+@functools.cache
+def composed_again() -> set[str]:
+    """Compositions whose every part another one has, too: their trainings wait for calibration."""
+    known: set[tuple[object, ...]] = set()
+    again = set()
+    for name in NAMES:
+        target = stated(name).target
+        if isinstance(target, Federated):
+            again |= {name} if parts(target) <= known else set()
+            known |= parts(target)
+    return again
+
+
+def unsent(case: TargetCase) -> list[Unit]:
+    """Attributes and ratings' values, if all users' first messages stay when they change.
+
+    All randomness stays as it was.
+    """
+    interactions, broadcast = case.received(0)
+    ratings = interactions.ratings.copy()
+    ratings.data[:] = np.where(ratings.data > 2, 1.0, 5.0)
+
+    def sent(some: Interactions) -> dict[str, np.ndarray]:
+        return dict(messages(case.target.upload(some, broadcast, np.random.default_rng(3))))
+
+    before, changed = (
+        sent(interactions),
+        {
+            Unit.ATTRIBUTE: sent(replace(interactions, attributes=shifted(interactions))),
+            Unit.RATING: sent(replace(interactions, ratings=ratings)),
+        },
+    )
+    return [
+        unit
+        for unit, after in changed.items()
+        if all(np.array_equal(values, after[part]) for part, values in before.items())
+    ]
+
+
+def applies(law: str, name: str) -> bool:
+    """Whether there is anything for the law to hold."""
+    target = stated(name).target
+    if law == "test_sampled_uploads_agree_with_the_stated_distribution":
         return bool(target.designed_pairs())
-    if law is targets.check_exact_bounds_stay_below_proofs:
-        return bool(exact_bounds(target, targets.POPULATION))
-    if law is targets.check_no_scope_is_charged_less_than_any_within_it_is_known_to_lose:
-        known = (target.mechanism(scope, targets.POPULATION) for scope in targets.SCOPES)
-        return any(each is not None for each in known)
+    if law == "test_exact_bounds_stay_below_proofs":
+        return bool(exact_bounds(target, POPULATION))
+    if law == "test_no_scope_is_charged_less_than_any_within_it_is_known_to_lose":
+        return any(target.mechanism(scope, POPULATION) is not None for scope in SCOPES)
+    if law == "test_exact_bounds_are_of_what_is_sent" and isinstance(target, Federated):
+        return False  # attributes and values are features of what it learns from
     return not (law in OF_USERS and name in PARTIES) and not (law in OF_MESSAGES and name in SILENT)
 
 
-def checked() -> Iterator[Any]:
-    """Every law of every target, and of compositions those that have a part not met before.
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every target that a law applies to."""
+    if metafunc.cls is not TestTargets:
+        return
+    law = metafunc.function.__name__
+    names = [name for name in NAMES if applies(law, name)]
+    waiting = () if law in STATED else composed_again()
+    points = [later(name) if name in waiting else name for name in names]
+    metafunc.parametrize("name", points, ids=names)
 
-    The others' trainings wait for `make calibrate`.
-    """
-    known: set[tuple[object, ...]] = set()
-    for name in NAMES:
-        target = case(name).target
-        again = isinstance(target, Federated) and parts(target) <= known
-        if isinstance(target, Federated):
-            known |= parts(target)
-        for law in (each for each in TargetContract.laws if applies(each, name)):
-            marks = pytest.mark.calibration if again and law not in STATED else ()
-            yield pytest.param(name, law, marks=marks, id=f"{name}-{law.__name__}")
+
+class TestTargets(TargetContract):
+    @pytest.fixture(autouse=True)
+    def _given(self, name: str, request: pytest.FixtureRequest) -> None:
+        self.subject = (stated if request.function.__name__ in STATED else trained)(name)
+
+    def test_scores(self) -> None:
+        """Scores are finite, cover all items, and do not depend on who else is asked for."""
+        target, run, some = self.subject.target, self.subject.run, np.array([5, 2])
+        every = target.score(run.model, data(), np.arange(USERS))
+        assert every.shape == (USERS, ITEMS), f"scores of shape {every.shape}"
+        assert np.isfinite(every).all(), "scores are not finite"
+        alone = target.score(run.model, data(), some)
+        np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
+
+    def test_messages_are_of_parts_of_the_model(self) -> None:
+        """A model, a change or a gradient of the broadcast has the shape of a part of it."""
+        for one in self.subject.rounds:
+            shapes = [np.shape(part) for part in (one.broadcast or {}).values()]
+            for name, component in one.uploads.components.items():
+                if component.kind in (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL) and shapes:
+                    assert component.shape in shapes, f"{name} is a {component.kind} of no part"
+
+    def test_exact_bounds_are_of_what_is_sent(self) -> None:
+        """Nothing is known to be lost of an attribute, or of a rating's value, that is not sent."""
+        units = unsent(self.subject)
+        for scope in SCOPES:
+            if scope.unit in units and scope.adjacency is Adjacency.REPLACE:
+                mechanism = self.subject.target.mechanism(scope, POPULATION)
+                assert mechanism is None, f"{mechanism} is stated in [{scope}], which is not sent"
+
+    def test_odd_data_are_handled_or_refused(self) -> None:
+        """Strange shapes end in a training or in one InputError that says what was expected."""
+        for name, interactions in odd(data()).items():
+            try:
+                run = train(self.subject.short, interactions)
+            except InputError as error:
+                refusal = str(error)
+            else:
+                check_finite(self.subject.target, run, interactions, name)
+                continue
+            assert refusal.startswith("Expected"), f"{name}: {refusal}"
+            assert ". " in refusal, f"{name}: no remedy in: {refusal}"
+            assert name not in PLAIN, f"{name} must be handled, got: {refusal}"
+        check_finite(self.subject.target, self.subject.run, data(), "explicit")
+
+
+PLAIN = ("an idle user", "a user with all items", "implicit")
+
+
+def odd(full: Interactions) -> dict[str, Interactions]:
+    """Data at the borders of what a system may meet."""
+    ratings = full.ratings.toarray()
+    idle, busy = ratings.copy(), ratings.copy()
+    idle[3] = 0
+    busy[3] = np.maximum(busy[3], 3)
+    known: dict[str, Any] = {
+        "attributes": full.attributes,
+        "genres": full.genres,
+        "genre_names": full.genre_names,
+    }
+    return {
+        "an idle user": Interactions.of(idle, **known),
+        "a user with all items": Interactions.of(busy, **known),
+        "implicit": Interactions.of((ratings > 0) * 1.0, **known),
+        "no attributes": Interactions.of(ratings),
+        "one user": full.take(np.array([2])),
+        "one item": Interactions.of(ratings[:, :1] + 1.0, attributes=full.attributes),
+        "nothing": Interactions.of(np.zeros((4, 5))),
+        "everything": Interactions.of(np.full((4, 5), 2.0)),
+    }
+
+
+def check_finite(target: Target, run: Run, interactions: Interactions, name: str) -> None:
+    scores = target.score(run.model, interactions, np.arange(interactions.n_users))
+    assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
+    assert np.isfinite(scores).all(), f"{name}: scores are not finite"
+    for one in run.transcript.view(Vantage.SERVER).rounds:
+        for part, values in seen(one):
+            assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 
 def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
@@ -121,12 +241,7 @@ def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
 
 
 def test_every_target_is_called_as_it_is_found() -> None:
-    assert all(case(name).target.name == name for name in NAMES)
-
-
-@pytest.mark.parametrize(("name", "law"), [*checked()])
-def test_target_keeps_the_contract(name: str, law: Callable[[TargetCase], None]) -> None:
-    law((case if law in STATED else trained)(name))
+    assert all(stated(name).target.name == name for name in NAMES)
 
 
 @pytest.mark.parametrize(
@@ -179,3 +294,164 @@ def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
     compute: Any = WatchedCompute()
     target.shortened(1).run(data(), np.random.default_rng(0), compute=compute)
     assert compute.is_read == target.trains_on_device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Short(Fcf):
+    """The sound one: FCF of two rounds."""
+
+    rounds: int = 2
+
+
+class WantsTheClock(Short):
+    """Draws from the operating system."""
+
+    def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
+        shaken = _shaken(broadcast, np.random.default_rng())
+        return super().upload(profiles, shaken, rng, *more, **how)
+
+
+class NoisyInBulk(Short):
+    """Adds noise drawn for the batch as a whole, so that a client's depends on the others."""
+
+    def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, *more, **how)
+        values = sent.components["gradient"].dense(np.arange(len(sent.users)))
+        return Uploads(
+            sent.users, {"gradient": Dense(np.sort(rng.normal(values), axis=0), Kind.GRADIENT)}
+        )
+
+
+class SharesSecrets(Short):
+    """Everybody's message carries the mean of all histories."""
+
+    def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, *more, **how)
+        mean = np.tile(profiles.ratings.mean(axis=0), (len(sent.users), 1))
+        return Uploads(sent.users, {**sent.components, "mean": Dense(mean, Kind.RATINGS)})
+
+
+class Mislabels(Short):
+    """Says of a number that it is a gradient, of which no part of the model is."""
+
+    def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
+        sent = super().upload(profiles, broadcast, rng, *more, **how)
+        count = np.diff(profiles.ratings.indptr)[sent.users].astype(np.float64)
+        return Uploads(sent.users, {**sent.components, "count": Dense(count, Kind.GRADIENT)})
+
+
+class MarksItsInput(Short):
+    """Writes into the ratings that it was given."""
+
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+        interactions.ratings.data[:] = 1.0
+        return super().run(interactions, rng, *more, **how)
+
+
+class SendsItsName(Short):
+    """The identifiers of users travel with the model."""
+
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+        run = super().run(interactions, rng, *more, **how)
+        named = {**(run.transcript.release or {}), "who": interactions.users}
+        return replace(run, transcript=replace(run.transcript, release=named))
+
+
+class UnsortedSenders(Short):
+    """The order of senders says who was fastest."""
+
+    def run(self, interactions: Interactions, rng: Any, *more: Any, **how: Any) -> Run:
+        run = super().run(interactions, rng, *more, **how)
+        order = rng.permutation(interactions.n_users)
+        rounds = tuple(_reordered(one, order) for one in run.transcript.rounds)
+        return replace(run, transcript=replace(run.transcript, rounds=rounds))
+
+
+class ScoresTheFirst(Short):
+    """Scores depend on who else is asked for."""
+
+    def score(self, model: Model, interactions: Interactions, users: Any) -> Floats:
+        scores = super().score(model, interactions, users)
+        return np.asarray(scores - scores[0])
+
+
+class ClaimsElsewhere(Short):
+    """Asks its claim in another scope only."""
+
+    def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
+        (scoped,) = super().scoped_claims(population)
+        return (replace(scoped, scope=replace(scoped.scope, unit=Unit.BIT)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatesAnotherDistribution(LcfUb):
+    """Uploads raw bits and states the law of flipped ones."""
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(1.0)
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        return BitFlip.symmetric(0.5).event()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlipsLess(DplcfSp):
+    """Uploads bits at twice the epsilon that it states."""
+
+    def upload(self, profiles: Any, broadcast: Any, rng: Any, *more: Any, **how: Any) -> Uploads:
+        honest = DplcfSp(epsilon=2 * self.epsilon)
+        return honest.upload(profiles, broadcast, rng, *more, **how)
+
+
+class KnowsOfSecrets(Short):
+    """States that all is lost of attributes, too, which it never sends."""
+
+    def mechanism(self, scope: Scope, population: Population) -> Any:
+        return Identity()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetsTheUser(LcfUb):
+    """Charges a whole user, about whom it asks nothing, less than one of its interactions."""
+
+    def event(self, scope: Scope, population: Population) -> Any:
+        if scope.unit is Unit.USER and scope.adjacency is Adjacency.REPLACE:
+            return BitFlip.symmetric(0.5).event()
+        return super().event(scope, population)
+
+
+def _shaken(broadcast: Broadcast | None, rng: np.random.Generator) -> Broadcast | None:
+    if broadcast is None:
+        return None
+    return {
+        name: part + rng.normal(scale=1e-3, size=part.shape) for name, part in broadcast.items()
+    }
+
+
+def _reordered(one: Round, order: np.ndarray) -> Round:
+    components = {name: c.take(order) for name, c in one.uploads.components.items()}
+    return replace(one, uploads=Uploads(users=one.uploads.users[order], components=components))
+
+
+@catches(
+    ("equal_generators_give_equal_bytes", WantsTheClock()),
+    ("a_batch_of_clients_uploads_what_they_would_one_by_one", NoisyInBulk()),
+    ("a_message_depends_on_its_sender_only", SharesSecrets()),
+    ("messages_are_of_parts_of_the_model", Mislabels()),
+    ("a_run_leaves_its_input_alone", MarksItsInput()),
+    ("what_no_system_reads_is_in_no_view", SendsItsName()),
+    ("senders_and_progress", UnsortedSenders()),
+    ("scores", ScoresTheFirst()),
+    ("scoped_claims", ClaimsElsewhere()),
+    ("exact_bounds_are_of_what_is_sent", KnowsOfSecrets()),
+    ("exact_bounds_stay_below_proofs", StatesAnotherDistribution()),
+    ("sampled_uploads_agree_with_the_stated_distribution", FlipsLess()),
+    ("no_scope_is_charged_less_than_any_within_it_is_known_to_lose", ForgetsTheUser()),
+)
+def test_the_law_catches(law: str, broken: Target) -> None:
+    with pytest.raises(BROKEN):
+        hold(TestTargets, TargetCase(broken), f"test_{law}")
+
+
+def test_the_contract_passes_the_sound_one() -> None:
+    hold(TestTargets, TargetCase(Short()))

@@ -26,6 +26,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_target
 from fedrec_auditor.auditor.plan.plan_file import read_plan
 from fedrec_auditor.auditor.plan.stated_claim import read_claims
+from tests.contracts.laws import hold
 from tests.docs.blocks import ROOT, Block
 
 ASIDE = {"cd", "dask", "git", "ray"}
@@ -97,7 +98,12 @@ class Session:
         with contextlib.redirect_stdout(io.StringIO()) as out:
             lines = block.text.splitlines(keepends=True)
             linecache.cache[str(block)] = len(block.text), None, lines, str(block)
+            known = set(self.module.__dict__)
             exec(compile(block.text, str(block), "exec"), self.module.__dict__)
+            for name in self.module.__dict__.keys() - known:
+                if name.startswith("Test"):  # as pytest would, in a reader's own tests
+                    contract = getattr(self.module, name)
+                    hold(contract, contract.subject)
         self.printed = out.getvalue()
 
     def _examples(self, block: Block) -> None:

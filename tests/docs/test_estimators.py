@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.estimators import WORLDS, estimates
+from tests.contracts.worlds import WORLDS, estimates
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs" / "estimators.md"

@@ -15,6 +15,8 @@ from fedrec_auditor.auditor.worlds.sampler import Sampler
 from tests.specimens.randomizer import Randomizer, gaussian_epsilon, gaussian_mu
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
 
+# They change only where a specimen does.
+pytestmark = pytest.mark.calibration
 PURE = [(name, specimen) for name, specimen in RANDOMIZERS.items() if specimen.delta == 0]
 STATED = [
     *((f"broken: {n}", s.broken, s.inputs, s.truth) for n, s in PURE),

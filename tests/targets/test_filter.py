@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.filter import Filter
+from tests.contracts.laws import check_ranges
 
 
 def interactions(table: np.ndarray) -> Interactions:

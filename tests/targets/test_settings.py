@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets import settings
 from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
 from fedrec_auditor.targets.settings import (
@@ -22,6 +21,7 @@ from fedrec_auditor.targets.settings import (
     numbers,
     types,
 )
+from tests.contracts.laws import check_ranges
 
 if TYPE_CHECKING:
     from decimal import Decimal

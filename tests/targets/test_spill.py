@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -21,6 +20,7 @@ from fedrec_auditor.targets.spill import Spill, mapped
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Round, Uploads
+from tests.contracts.laws import check_ranges
 
 BIG = 1 << 18  # float64 numbers: 2 MiB
 

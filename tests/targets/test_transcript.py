@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MethodType
@@ -124,6 +125,10 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
     np.testing.assert_array_equal(wire.sent(EVERY), component.sent(EVERY))
     assert wire.sent(some).shape == (2, *component.shape[:1])
     np.testing.assert_array_equal(wire.take(some).dense(np.arange(2)), component.dense(some))
+    taken = component.take(some)
+    assert (taken.kind, taken.rate) == (component.kind, component.rate)
+    np.testing.assert_allclose(taken.dense(np.arange(2)), component.dense(EVERY)[some])
+    np.testing.assert_allclose(component.total(), component.dense(EVERY).sum(axis=0), rtol=1e-12)
 
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
@@ -167,6 +172,46 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     np.testing.assert_array_equal(one.senders, [0, 2, 4])
     np.testing.assert_array_equal(one.aggregate["sent"], np.ones(3))
     assert one.uploads is one.shuffled is one.clear is None
+
+
+@pytest.mark.parametrize("name", components())
+def test_a_shuffle_keeps_what_was_sent(name: str) -> None:
+    component = components()[name]
+    rounds = (Round(None, Uploads(EVERY, {name: component})),)
+    made = Transcript(public=Public(algorithm="any", n_users=6, n_items=5), rounds=rounds)
+    (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
+    shuffled = one.shuffled[name]
+    mean = shuffled.dense(np.arange(len(shuffled))).mean(axis=0)
+    np.testing.assert_allclose(mean, component.total() / 6, rtol=1e-12, atol=1e-12)
+
+
+SEEN_BY = {
+    "uploads": (Vantage.SERVER,),
+    "shuffled": (Vantage.SHUFFLED,),
+    "aggregate": (Vantage.AGGREGATE,),
+    "senders": (Vantage.AGGREGATE,),
+    "clear": (Vantage.SERVER, Vantage.AGGREGATE),
+}
+
+
+@pytest.mark.parametrize("vantage", Vantage)
+def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> None:
+    """Messages are linked for the server, in an order of its own in each shuffle, and else sums."""
+    many = np.arange(500)
+    reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
+    sent = Uploads(many, {"all": Wire.of(many * 1.0, Kind.CHANGE), "reports": reports})
+    public = Public(algorithm="any", n_users=500, n_items=5)
+    rounds = (Round(None, sent, clear=sent),)
+    made = Transcript(public=public, rounds=rounds, release={"model": EVERY})
+    views = [made.view(vantage, np.random.default_rng(seed)) for seed in (1, 2)]
+    for one, (part, vantages) in itertools.product(views[0].rounds, SEEN_BY.items()):
+        assert (getattr(one, part) is not None) == (vantage in vantages), part
+    if vantage is Vantage.RELEASE:
+        assert [one.broadcast for one in views[0].rounds] == [made.release]
+    if vantage is Vantage.SHUFFLED:
+        for name in sent.components:
+            first, second = (view.rounds[0].shuffled[name].dense(many) for view in views)
+            assert not np.array_equal(first, second), "two shuffles, one order"
 
 
 def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:

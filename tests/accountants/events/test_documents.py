@@ -13,7 +13,7 @@ from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.documents import READ, read_event
-from fedrec_auditor.auditor.testing.parts.events import LADDERS, SENSELESS, USES
+from tests.contracts.events import LADDERS, SENSELESS, USES
 
 NOISE = {"type": "GaussianDpEvent", "noise_multiplier": 1.1}
 

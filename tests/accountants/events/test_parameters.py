@@ -24,7 +24,7 @@ from fedrec_auditor.accountants.events.leaves import (
     ShuffledDpEvent,
     check_parameters,
 )
-from fedrec_auditor.auditor.testing.parts.events import SENSELESS
+from tests.contracts.events import SENSELESS
 
 SENSIBLE = [
     LaplaceDpEvent(0.0),

@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.losses.pairs import (
     Reversed,
 )
 from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
-from fedrec_auditor.auditor.testing.parts.events import response
+from tests.contracts.events import response
 
 STEP = 1e-4
 responses = AtomicPair.pure

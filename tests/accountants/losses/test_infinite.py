@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.losses.infinite import why_infinite
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.auditor.testing.parts.events import SCOPE, USES, scope_of
+from tests.contracts.events import SCOPE, USES, scope_of
 
 INFINITE = [
     (ComposedDpEvent([LaplaceDpEvent(1.0), NonPrivateDpEvent()]), 0.1, "in the clear"),

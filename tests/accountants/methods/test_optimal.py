@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent
 from fedrec_auditor.accountants.methods.optimal import Optimal
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.auditor.testing.parts.events import SCOPE, response, response_event
+from tests.contracts.events import SCOPE, response, response_event
 
 
 def epsilon(accountant: object, event: DpEvent, delta: float) -> float:

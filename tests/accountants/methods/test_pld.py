@@ -34,7 +34,7 @@ from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.pure import Pure
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.auditor.testing.parts.events import SCOPE, gaussian, response, response_event
+from tests.contracts.events import SCOPE, gaussian, response, response_event
 
 
 def epsilon(accountant: object, event: DpEvent, delta: float) -> float:

@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.rdp import Rdp
 from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.auditor.testing.parts.events import SCOPE
+from tests.contracts.events import SCOPE
 
 DELTA = 1e-5
 

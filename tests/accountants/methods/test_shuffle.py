@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.losses import clone_pair, composition
 from fedrec_auditor.accountants.losses.clone_pair import ClonePair
 from fedrec_auditor.accountants.methods.pld import Pld
 from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.auditor.testing.parts.events import SCOPE, response, response_event
+from tests.contracts.events import SCOPE, response, response_event
 
 Law = dict[tuple, float]
 FEW, MANY = ShuffledDpEvent(1.0, 100, True), ShuffledDpEvent(2.0, 2000, True)

@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.theorems.attained import (
     supposed,
 )
 from fedrec_auditor.auditor.judging.accounting import all_accountants
-from fedrec_auditor.auditor.testing.parts.events import DELTAS, PRESENCE, SAMPLED, USES
+from tests.contracts.events import DELTAS, PRESENCE, SAMPLED, USES
 
 TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
 """Not all: what is proved of these is larger than what is reached."""

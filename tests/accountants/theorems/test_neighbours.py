@@ -30,7 +30,7 @@ from fedrec_auditor.accountants.statements.scope import Adjacency
 from fedrec_auditor.accountants.theorems.attained import epsilon_attained
 from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
 from fedrec_auditor.accountants.theorems.neighbours import of_group, under
-from fedrec_auditor.auditor.testing.parts.events import PRESENCE, REPLACED
+from tests.contracts.events import PRESENCE, REPLACED
 
 GAUSSIAN, LAPLACE = GaussianDpEvent(2.0), LaplaceDpEvent(3.0)
 RESPONSE = RandomizedResponseDpEvent(0.5, 3)

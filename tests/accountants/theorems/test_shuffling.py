@@ -19,9 +19,9 @@ from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.testing.parts.events import response
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from tests.contracts.events import response
 
 SHUFFLED = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)
 

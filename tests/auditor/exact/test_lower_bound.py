@@ -21,7 +21,6 @@ from fedrec_auditor.accountants.methods.shuffle import Shuffle
 from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
-from fedrec_auditor.auditor.testing.parts.events import response
 from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
@@ -32,6 +31,7 @@ from fedrec_auditor.targets.mechanisms.product import Product
 from fedrec_auditor.targets.mechanisms.repeated import Repeated
 from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from tests.auditor.exact.densities import assert_least, laws, slow_delta, slow_epsilon
+from tests.contracts.events import response
 
 SCOPE = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
 

@@ -14,12 +14,12 @@ from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.attacks import as_arrays
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 from tests.auditor.games.played import game
+from tests.contracts.trainings import as_arrays
 
 DATA = Synthetic(n_users=150, n_items=60, profile=12, signal=1.0, seed=3).load()
 ATTACK = Linkage()

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.members import make_mechanism
 from fedrec_auditor.auditor.plan.plan import amend, make_target
-from fedrec_auditor.auditor.plan.setting_names import LEARNS, fields_of
 from fedrec_auditor.auditor.plan.setting_texts import settings_of
 
 
@@ -92,13 +90,6 @@ def test_a_mechanism_refuses_a_setting_of_another_kind(
 ) -> None:
     with pytest.raises(InputError, match=said):
         make_mechanism(name, given)
-
-
-@pytest.mark.parametrize("name", FAMILIES["targets"].names())
-def test_what_a_source_says_is_what_the_class_has(name: str) -> None:
-    kind = FAMILIES["targets"].member(name)
-    fields = {field.name for field in dataclasses.fields(kind) if field.init}
-    assert fields_of(name) == (fields | {LEARNS}, dict(kind.aliases))
 
 
 def test_settings_of_several_targets_are_told_apart() -> None:

@@ -23,9 +23,9 @@ from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.spending import spend as module
 from fedrec_auditor.auditor.spending.spend import Account, account
-from fedrec_auditor.auditor.testing.parts.events import PRESENCE
 from fedrec_auditor.reports.rows import Finding
 from tests.accountants.published import GAUSSIANS, OPACUS_NOISE, PRINTED, Exact, Printed
+from tests.contracts.events import PRESENCE
 from tests.points import later
 
 BASE: dict[str, Any] = {"gaussian": 1.1, "rate": 0.01, "rounds": 1000, "delta": 1e-6}

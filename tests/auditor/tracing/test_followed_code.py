@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.tracing.run import OneOutput
 from tests.auditor.tracing.laws import traced
 from tests.auditor.tracing.test_prove import _SAMPLED, _SAMPLED_CASES
 from tests.auditor.tracing.test_trace import CASES as CLOSED_FORMS
-from tests.contracts.mechanisms import CASES
+from tests.contracts.test_mechanisms import CASES
 
 Rng = np.random.Generator
 KEEP = 0.75

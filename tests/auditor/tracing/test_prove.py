@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.tracing.trace import Trace
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from tests.contracts.mechanisms import CASES
+from tests.contracts.test_mechanisms import CASES
 
 Rng = np.random.Generator
 

@@ -22,17 +22,17 @@ from fedrec_auditor.accountants.statements.scope import (
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import with_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.estimators import (
+from fedrec_auditor.auditor.worlds.one_run import OneRun
+from fedrec_auditor.auditor.worlds.power import Power
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
+from fedrec_auditor.reports.rows import Finding
+from tests.contracts.worlds import (
     World,
     estimate,
     gaussian,
     response,
     worlds_of,
 )
-from fedrec_auditor.auditor.worlds.one_run import OneRun
-from fedrec_auditor.auditor.worlds.power import Power
-from fedrec_auditor.auditor.worlds.scores import OneRunScores
-from fedrec_auditor.reports.rows import Finding
 from tests.points import later
 
 TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.auditor.testing.parts.events import SCOPE
 from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from tests.contracts.events import SCOPE
 
 S, M = 2.0, 5
 UPDATES = arrays(np.float64, 3, elements=st.floats(-10, 10))

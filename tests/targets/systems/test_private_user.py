@@ -15,8 +15,7 @@ from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.testing.learners import check_own
-from fedrec_auditor.auditor.testing.targets import TargetCase, TargetContract
+from fedrec_auditor.auditor.testing.targets import TargetCase
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
@@ -24,6 +23,8 @@ from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.transcript import View
+from tests.contracts import test_learners, test_targets
+from tests.contracts.laws import hold
 from tests.points import later
 
 ML_100K = Population(n_users=943, n_items=1682, n_features=44)
@@ -49,8 +50,7 @@ def one_round(made: Federated) -> View:
     ],
 )
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
-    left_out = TargetContract.check(TargetCase(system(name, private_user=True)))
-    assert all("designs no pair" in reason for reason in left_out)
+    hold(test_targets.TestTargets, TargetCase(system(name, private_user=True)))
 
 
 @pytest.mark.parametrize("name", [*SYSTEMS, "f-dpmf"])
@@ -138,9 +138,9 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
                 clients = replace(clients, own=mean)
             return super().train(broadcast, clients, local, compute)
 
-    check_own(Mf())
+    test_learners.test_own(Mf())
     with pytest.raises(AssertionError):
-        check_own(Deaf())
+        test_learners.test_own(Deaf())
 
 
 def test_summed_uploads_are_as_many_times_the_mean() -> None:

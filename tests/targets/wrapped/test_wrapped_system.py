@@ -11,11 +11,11 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.testing.parts.checks import check_ranges
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Unscored
 from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE, WrappedSystem
+from tests.contracts.laws import check_ranges
 
 DATA = Interactions.of((np.random.default_rng(0).random((12, 8)) < 0.4).astype(float))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.testing.estimators import gaussian, worlds_of
 from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+from tests.contracts.worlds import gaussian, worlds_of
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from fedrec_auditor.auditor.testing.estimators import estimate, response, worlds_of
 from fedrec_auditor.auditor.worlds.estimators.anytime import Anytime, _share
+from tests.contracts.worlds import estimate, response, worlds_of
 
 SAMPLES = 200_000
 

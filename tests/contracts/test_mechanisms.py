@@ -1,7 +1,4 @@
-"""A case for every mechanism, for the contract that outsiders run too.
-
-``tests/specimens/`` holds mechanisms that must fail it.
-"""
+"""Every mechanism by the contract that outsiders run too, and mechanisms that it must catch."""
 
 from __future__ import annotations
 
@@ -11,10 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pytest
+from dp_accounting import DpEvent, RandomizedResponseDpEvent
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from fedrec_auditor.auditor.testing.mechanisms import Case
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.testing import Case, MechanismContract
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve, WorstCase
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
@@ -36,6 +37,8 @@ from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
 from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.ternary import Ternary
 from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from tests.contracts.laws import BROKEN, hold
+from tests.points import later
 
 
 def _tuples(length: int) -> NDArray[np.int64]:
@@ -105,7 +108,7 @@ def _on_pieces(mechanism: Piecewise) -> Case:
     ends = np.sort(np.add.outer([1.0 - reach, reach - 1.0], (reach + 1.0) * _UNIT).ravel() / 2.0)
     edges = ends[np.diff(ends, prepend=-np.inf) > 1e-9]
     outputs = (edges[1:] + edges[:-1]) / 2.0
-    return Case(mechanism, _UNIT, outputs, edges=edges, sizes=np.diff(edges))
+    return Case(mechanism, _UNIT, outputs, edges=edges)
 
 
 def _told(mechanism: RevealedGaussian) -> Case:
@@ -159,7 +162,7 @@ _FURTHER: dict[str, tuple[Case, ...]] = {
     ),
 }
 
-# At least one case a member of the family; test_members.py checks that none is forgotten.
+# At least one case a member of the family.
 CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
     "bit-flip": tuple(
         Case(flip, _BITS, _BITS)
@@ -300,3 +303,135 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(Repeated(Product(BitFlip(0.8, 0.3), 2), 2), _tuples(2), _tuples(4).reshape(-1, 2, 2)),
     ),
 }
+# Of a density the third case and on are further points, of which many draws take seconds.
+FURTHER = [case for cases in CASES.values() for case in cases[2:] if case.outputs is None]
+OF_MANY_DRAWS = ("test_frequencies", "test_curve", "test_event")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every case that a law of the contract applies to."""
+    if metafunc.cls is not TestMechanisms:
+        return
+    law, cases = metafunc.function.__name__, [case for some in CASES.values() for case in some]
+    if law == "test_curve":
+        cases = [case for case in cases if isinstance(case.mechanism, PrivacyCurve)]
+    metafunc.parametrize(
+        "case",
+        [later(c) if law in OF_MANY_DRAWS and any(c is f for f in FURTHER) else c for c in cases],
+        ids=[repr(case.mechanism) for case in cases],
+    )
+
+
+class TestMechanisms(MechanismContract):
+    @pytest.fixture(autouse=True)
+    def _given(self, case: Case) -> None:
+        self.subject = case
+
+
+@pytest.mark.parametrize("name", FAMILIES["mechanisms"].names())
+def test_every_member_has_a_case_of_its_class(name: str) -> None:
+    assert CASES.get(name), f"Add a case for {name}."
+    member = FAMILIES["mechanisms"].member(name)
+    assert all(isinstance(case.mechanism, member) for case in CASES[name])
+
+
+Size = tuple[int, ...] | None
+
+
+class _Flip(BitFlip):
+    """The sound mechanism, with one thing wrong in each heir."""
+
+
+class BiasedSampling(_Flip):
+    """Flips a little more often than it says."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return BitFlip(self.p - 0.02, self.q).randomize(value, rng, size)
+
+
+class LeakyDistribution(_Flip):
+    """Probabilities that do not sum to 1."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        return super().log_prob(output, value) + np.log(0.99)
+
+
+class NanDistribution(_Flip):
+    """log(0) - log(0) where an output is impossible."""
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        law = super().log_prob(output, value)
+        return np.where(np.asarray(output) == 0, np.nan, law)
+
+
+class OpenDomain(_Flip):
+    """Accepts anything: whatever is above a half is a 1."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(np.asarray(value) > 0.5, rng, size)
+
+
+class OwnGenerator(_Flip):
+    """Ignores the generator it is given."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(7), size)
+
+
+class HiddenGenerator(_Flip):
+    """Draws from the operating system instead."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, np.random.default_rng(), size)
+
+
+class SharedNoise(_Flip):
+    """Draws once and gives everybody the same noise."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        value = np.asarray(value)
+        u = rng.random()
+        out = np.where(value == 1, u < self.p, u < self.q)
+        self.domain.check(value)
+        return np.broadcast_to(out, value.shape if size is None else size)
+
+
+class NoSize(_Flip):
+    """Forgets how many outputs were asked for."""
+
+    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
+        return super().randomize(value, rng)
+
+
+class BlindCritical(_Flip):
+    """Looks at reported ones only: the trap that p/q <= e^eps suffices."""
+
+    def worst_case(self) -> WorstCase:
+        return WorstCase(inputs=np.array([0, 1]), outputs=np.array([1]))
+
+
+class CheapEvent(_Flip):
+    """Charges ln(p/q), forgetting the other ratio."""
+
+    def event(self) -> DpEvent:
+        return RandomizedResponseDpEvent(2 / (1 + self.p / self.q), 2)
+
+
+@pytest.mark.parametrize(
+    ("law", "broken"),
+    [
+        ("frequencies", BiasedSampling),
+        ("probabilities", LeakyDistribution),
+        ("probabilities", NanDistribution),
+        ("domain", OpenDomain),
+        ("determinism", OwnGenerator),
+        ("determinism", HiddenGenerator),
+        ("frequencies", SharedNoise),
+        ("shapes", NoSize),
+        ("worst_case", BlindCritical),
+        ("event", CheapEvent),
+    ],
+)
+def test_the_law_catches(law: str, broken: type[BitFlip]) -> None:
+    with pytest.raises(BROKEN):
+        hold(MechanismContract, Case(broken(0.9, 0.3), _BITS, _BITS), f"test_{law}")

@@ -1,4 +1,8 @@
-"""What every base recommender must keep. Each check raises AssertionError."""
+"""Every base recommender: what its devices train, return and score.
+
+That a device trains and scores alone as in company, and that odd data are trained on, are laws of
+the systems that learners are parts of.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,27 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
-from fedrec_auditor.targets.components import Component, Rows
+from fedrec_auditor.targets.components import Component, Floats, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.learners.light_gcn import LightGcn
+from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Broadcast
+from tests.contracts.laws import BROKEN, each, members
 
 USERS, ITEMS, FEATURES = 8, 25, 5
 CATALOGUE = Catalogue(n_items=ITEMS, n_user_features=FEATURES)
 LOCAL = LocalTraining(epochs=2, batch=8, learning_rate=0.01)
 Arrays = dict[str, NDArray[Any]]
+LEARNERS: dict[str, Learner] = members("learners")
+
+
+learner = each(LEARNERS)
 
 
 def _clients() -> Clients:
@@ -43,7 +55,7 @@ def _dense(trained: dict[str, Component], user: int) -> Arrays:
 
 
 def _trained(learner: Learner, user: int, clients: Clients | None = None) -> Arrays:
-    """What this device returns of the first model, among these clients."""
+    """The device's return for the first model, among these clients."""
     sent = learner.train(_model(learner), clients or _clients(), LOCAL, Compute())
     return _dense(sent, user)
 
@@ -53,7 +65,7 @@ def _close(one: NDArray[Any], other: NDArray[Any]) -> None:
     np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * largest)
 
 
-def check_first_models(learner: Learner) -> None:
+def test_first_models(learner: Learner) -> None:
     """First models have the stated parts, in single precision and finite."""
     model, shapes = _model(learner), learner.shapes(CATALOGUE)
     assert {name: array.shape for name, array in model.items()} == shapes, "other shapes"
@@ -64,14 +76,7 @@ def check_first_models(learner: Learner) -> None:
     assert list(dict.fromkeys(groups)) == list(learner.groups), f"groups {groups}"
 
 
-def check_generators(learner: Learner) -> None:
-    """Equal generators give equal first models, and others do not."""
-    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
-    np.testing.assert_equal(model, _model(learner))
-    assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
-
-
-def check_parts(learner: Learner) -> None:
+def test_parts(learner: Learner) -> None:
     """Devices return the parts that they were sent, which stay as they were."""
     model, clients = _model(learner), _clients()
     before = {name: array.copy() for name, array in model.items()}
@@ -91,33 +96,25 @@ def check_parts(learner: Learner) -> None:
         assert not np.array_equal(moved[name], model[name]), f"{name} is not trained"
 
 
-def check_streams(learner: Learner) -> None:
-    """Equal streams give equal bits, and others do not."""
+def test_generators(learner: Learner) -> None:
+    """Equal generators and streams give equal models, and others do not."""
+    model, other = _model(learner), learner.initial(CATALOGUE, np.random.default_rng(2))
+    np.testing.assert_equal(model, _model(learner))
+    assert not np.array_equal(model["item"], other["item"]), "another seed gave the same model"
     otherwise = replace(_clients(), streams=Streams.spawn(np.random.default_rng(9), USERS))
     one, other = _trained(learner, 3), _trained(learner, 3, otherwise)
     np.testing.assert_equal(one, _trained(learner, 3))
     assert not np.array_equal(one["item"], other["item"]), "other streams gave the same model"
 
 
-def check_company(learner: Learner) -> None:
-    """A device trains alone as in company."""
-    model, clients = _model(learner), _clients()
-    order = [5, 2, 7]
-    whole = learner.train(model, clients, LOCAL, Compute())
-    part = learner.train(model, clients.take(np.array(order)), LOCAL, Compute(threads=2))
-    for place, user in enumerate(order):
-        for name, array in _dense(part, place).items():
-            _close(array, _dense(whole, user)[name])
-
-
-def check_values(learner: Learner) -> None:
+def test_values(learner: Learner) -> None:
     """Values of ratings do not matter."""
     held = _clients().interactions.ratings.toarray() > 0
     flat = replace(_clients(), interactions=Interactions.of(held * 1.0))
     np.testing.assert_equal(_trained(learner, 4), _trained(learner, 4, flat))
 
 
-def check_linear_term(learner: Learner) -> None:
+def test_linear_term(learner: Learner) -> None:
     """One step over all examples: the loss has the same gradient, the linear term adds its own."""
     model, clients, moved = _model(learner), _clients(), []
     for scale in (0.0, 1.0, 2.0):
@@ -130,17 +127,8 @@ def check_linear_term(learner: Learner) -> None:
     np.testing.assert_allclose(twice - plain, 2 * (once - plain), atol=1e-4)
 
 
-def check_scores(learner: Learner) -> None:
-    """Scores are finite, cover all items, and do not depend on who else is asked for."""
-    model, clients = _model(learner), _clients()
-    scores = learner.score(model, clients)
-    assert scores.shape == (USERS, ITEMS), f"scores of shape {scores.shape}"
-    assert np.isfinite(scores).all(), "scores are not finite"
-    _close(learner.score(model, clients.take(np.array([6, 1]))), scores[[6, 1]])
-
-
-def check_user_vectors(learner: Learner) -> None:
-    """What changes a device's scores changes its vector, and nothing else does.
+def test_user_vectors(learner: Learner) -> None:
+    """A device's vector changes exactly where its scores do.
 
     A vector a device, of one width, finite, and the same in other company.
     """
@@ -167,7 +155,7 @@ def check_user_vectors(learner: Learner) -> None:
         np.testing.assert_array_equal(two, one, err_msg=f"{what}: vectors move, scores move")
 
 
-def check_own(learner: Learner) -> None:
+def test_own(learner: Learner) -> None:
     """Devices with a "user.E" of their own train and score as if theirs had been broadcast."""
     clients = replace(_clients(), features=np.ones((USERS, 1), dtype=np.float32))
     own = learner.own(clients.streams)
@@ -188,32 +176,49 @@ def check_own(learner: Learner) -> None:
             _close(array, expected[name])
 
 
-def check_small(learner: Learner) -> None:
-    """One item, one user and no features are trained and scored like any."""
-    for users, items, features in ((1, 1, 1), (3, 1, 2), (1, 6, 0)):
-        rng = np.random.default_rng(0)
-        model = learner.initial(Catalogue(n_items=items, n_user_features=features), rng)
-        clients = Clients(
-            interactions=Interactions.of(np.ones((users, items))),
-            features=np.ones((users, features), dtype=np.float32),
-            streams=Streams.spawn(rng, users),
-        )
-        sent = learner.train(model, clients, LOCAL, Compute())["item"].dense(np.arange(users))
-        assert sent.shape == (users, items, model["item"].shape[1]), f"items {sent.shape}"
-        scores = learner.score(model, clients)
-        assert scores.shape == (users, items), f"scores of shape {scores.shape}"
-
-
-def check_travel(learner: Learner) -> None:
-    """Learners can be sent to other processes, and compare by their settings."""
-    assert pickle.dumps(learner), "it cannot be sent to another process"
+def test_travel(learner: Learner) -> None:
+    """Learners come back from other processes, and compare by their settings."""
+    assert pickle.loads(pickle.dumps(learner)) == learner  # noqa: S301
     assert replace(cast(Any, learner)) == learner, "its copy is another"
 
 
-class LearnerContract(Contract, suite=__name__, more=(check_ranges,)):
-    """What every learner must keep.
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_have_their_names(name: str) -> None:
+    assert vars(type(LEARNERS[name])).get("name", name) == name
 
-    >>> from fedrec_auditor.targets.learners.mf import Mf
-    >>> LearnerContract.check(Mf())
-    ()
-    """
+
+class GivesFeatures(Mf):
+    """Takes a user's features for the user's vector."""
+
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        return clients.features
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+
+
+class ForgetsNeighbours(LightGcn):
+    """Scores with a device's own items and says that it does not."""
+
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        return np.asarray(clients.features @ model["user.E"].T)
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+
+
+class CentresVectors(Mf):
+    """Subtracts what the devices of one round have in common."""
+
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        found = super().user_vectors(model, clients)
+        return np.asarray(found - found.mean(axis=0))
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        return np.asarray(super().user_vectors(model, clients) @ model["item"].T)
+
+
+@pytest.mark.parametrize("broken", [GivesFeatures(), ForgetsNeighbours(), CentresVectors()])
+def test_the_law_of_user_vectors_catches(broken: Learner) -> None:
+    with pytest.raises(BROKEN):
+        test_user_vectors(broken)

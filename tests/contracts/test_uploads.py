@@ -1,31 +1,47 @@
-"""What every protection of an upload must keep. Each check raises AssertionError."""
+"""Every protection of an upload and every route to the server: what is sent, spent and promised.
+
+That a batch sends what its clients would one by one, and the same with equal generators, are laws
+of the systems that they are parts of.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import replace
 from typing import Any
-from unittest import SkipTest
 
 import numpy as np
+from dp_accounting import DpEvent, LaplaceDpEvent, NonPrivateDpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 from scipy import stats
 
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
-from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.protections.base import Protection
+from fedrec_auditor.targets.routes.base import Route
 from fedrec_auditor.targets.streams import Streams
+from tests.contracts.laws import each, members, only
 
 CLIENTS, ITEMS = 6, 5
 GROUPS = ("user", "item", "mlp1", "mlp2")
+PARTS = ("user.E", "item", "mlp1.weight", "mlp2.bias")
 SIZES = {"user": 12, "item": 10, "mlp1": 2, "mlp2": 1}
 SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
 Arrays = dict[str, NDArray[Any]]
+PROTECTIONS: dict[str, Protection] = members("protections")
+ROUTES: dict[str, Route] = members("routes")
+noisy = only("protection", PROTECTIONS, lambda each: each.coordinate("user") is not None)
+
+
+protection = each(PROTECTIONS)
+
+
+route = each(ROUTES)
 
 
 def _clients(count: int = CLIENTS) -> Clients:
@@ -70,46 +86,13 @@ def _close(found: float, expected: float, what: str) -> None:
     assert math.isclose(found, expected, rel_tol=1e-6), f"{what}: {found}, {expected} expected"
 
 
-def check_settings(protection: Protection) -> None:
-    """It is frozen and hashable, and its settings are numbers."""
-    for field in fields(protection):  # type: ignore[arg-type]
-        try:
-            setattr(protection, field.name, None)
-        except FrozenInstanceError:
-            continue
-        raise AssertionError(f"{field.name} can be overwritten")
+def test_settings(protection: Protection) -> None:
+    """Protections are hashable, and their settings are numbers."""
     assert hash(protection) == hash(replace(protection)), "its copy has another hash"  # type: ignore[type-var]
-    for name, value in protection.settings.items():
-        assert isinstance(value, float), f"{name} is no float"
+    assert all(isinstance(value, float) for value in protection.settings.values())
 
 
-def check_messages(protection: Protection) -> None:
-    """Names and shapes of the upload stay, and equal generators give equal messages."""
-    upload, broadcast = _model()
-    every = np.arange(CLIENTS)
-    first, again = (_wire(protection.protect(upload, broadcast, _clients()), every) for _ in "ab")
-    assert list(first) == list(upload), f"sent {list(first)} of {list(upload)}"
-    for name, component in upload.items():
-        assert first[name].shape == (CLIENTS, *component.shape), name
-    np.testing.assert_equal(again, first)
-
-
-def check_batch(protection: Protection) -> None:
-    """A batch sends what its clients would send alone."""
-    upload, broadcast = _model()
-    whole = _wire(protection.protect(upload, broadcast, _clients()), np.arange(CLIENTS))
-    everyone = _clients()
-    for i in range(CLIENTS):
-        some = np.array([i])
-        one = everyone.take(some)
-        mine = {name: component.take(some) for name, component in upload.items()}
-        alone = _wire(protection.protect(mine, broadcast, one), np.array([0]))
-        np.testing.assert_equal(alone, {name: sent[some] for name, sent in whole.items()})
-        prepared, together = protection.prepare(one), protection.prepare(everyone)
-        np.testing.assert_array_equal(prepared.features[0], together.features[i])
-
-
-def check_input_stays(protection: Protection) -> None:
+def test_input_stays(protection: Protection) -> None:
     """The models and features that it is given stay as they are."""
     upload, broadcast = _model()
     before = _wire(upload, np.arange(CLIENTS))
@@ -120,8 +103,8 @@ def check_input_stays(protection: Protection) -> None:
     np.testing.assert_equal(_wire(upload, np.arange(CLIENTS)), before)
 
 
-def check_training(protection: Protection) -> None:
-    """It changes nothing of the local training but the objective's linear term and the noise."""
+def test_training(protection: Protection) -> None:
+    """Nothing changes of the local training but the objective's linear term and the noise."""
     shapes = {"user.E": (3, 4), "item": (ITEMS, 2), "mlp1.weight": (1, 2), "mlp2.bias": (1,)}
     plain = LocalTraining(epochs=2, batch=7, negatives=3, learning_rate=0.1)
     trained = protection.training(plain, shapes)
@@ -131,7 +114,7 @@ def check_training(protection: Protection) -> None:
     assert all(scale > 0 for scale in trained.linear_term.values()), f"scales {trained.linear_term}"
 
 
-def check_spending(protection: Protection) -> None:
+def test_spending(protection: Protection) -> None:
     """An upload spends what its mechanism says, and no less than its dearest entry."""
     mechanism = protection.upload(SIZES)
     spent = protection.spent(SIZES)
@@ -150,14 +133,13 @@ def check_spending(protection: Protection) -> None:
     _close(proved.epsilon, spent, "least proved bound of the upload's mechanism")
 
 
-def check_sampled_distribution(protection: Protection) -> None:
+@noisy
+def test_sampled_distribution(protection: Protection) -> None:
     """Every group's entry, far above the clipping bound: the mechanism's own draws look alike."""
-    count, compared = 4000, 0
-    for group, name in zip(GROUPS, ("user.E", "item", "mlp1.weight", "mlp2.bias"), strict=True):
+    count = 4000
+    for group, name in zip(GROUPS, PARTS, strict=True):
         mechanism = protection.coordinate(group)
-        if mechanism is None:
-            continue
-        compared += 1
+        assert mechanism is not None, f"no mechanism for an entry of {group}"
         upload: dict[str, Component] = {name: Dense(np.full((count, 2), 0.1), Kind.MODEL)}
         sent = protection.protect(upload, {}, _clients(count))[name].dense(np.arange(count))
         drawn = mechanism.randomize(np.full(count, 0.1), np.random.default_rng(5))
@@ -167,21 +149,18 @@ def check_sampled_distribution(protection: Protection) -> None:
         assert stats.ks_2samp(sent[:, 0], sent[:, 1]).pvalue > 1e-9, f"{name}: entries differ"
         correlation = np.corrcoef(sent.T)[0, 1]
         assert abs(correlation) < 6.5 / math.sqrt(count), f"{name}: entries are correlated"
-    if not compared:
-        raise SkipTest("it states no distribution of an entry")
 
 
-def check_entries_without_distribution(protection: Protection) -> None:
-    """Whoever states a mechanism of an entry must change every entry."""
+@noisy
+def test_every_entry_is_sent_with_noise(protection: Protection) -> None:
     upload, broadcast = _model()
-    sent = protection.protect(upload, broadcast, _clients())
+    everyone = np.arange(CLIENTS)
+    sent = _wire(protection.protect(upload, broadcast, _clients()), everyone)
     for name, component in upload.items():
-        mechanism = protection.coordinate(name.partition(".")[0])
-        same = sent[name].dense(np.arange(CLIENTS)) == component.dense(np.arange(CLIENTS))
-        assert mechanism is None or not same.any(), f"{name}: an entry is sent without noise"
+        assert not (sent[name] == component.dense(everyone)).any(), f"{name}: without noise"
 
 
-def check_promises(protection: Protection) -> None:
+def test_promises(protection: Protection) -> None:
     """Promises are in words and numbers; that of an entry is what its mechanism loses."""
     promises = protection.promises(GROUPS)
     assert promises, "nothing is promised"
@@ -195,10 +174,49 @@ def check_promises(protection: Protection) -> None:
             _close(promise.epsilon, worst, "promise for an entry")
 
 
-class ProtectionContract(Contract, suite=__name__, more=(check_ranges,)):
-    """What every protection must keep.
+def _proved(event: DpEvent, route: Route, delta: float) -> float:
+    scope = any_pair(Unit.USER, route.vantage, Horizon.ROUND)
+    bound = least_of_event(event, scope, delta, all_accountants())
+    assert bound is not None, f"no accountant reads {event}"
+    return bound.epsilon
 
-    >>> from fedrec_auditor.targets.protections.unprotected import Unprotected
-    >>> ProtectionContract.check(Unprotected())
-    ('check_sampled_distribution: it states no distribution of an entry',)
-    """
+
+def test_vantage(route: Route) -> None:
+    """The vantage is none at which peers see a model."""
+    expected = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
+    assert route.vantage in expected, f"a vantage of {route.vantage}"
+
+
+def test_never_dearer(route: Route) -> None:
+    """The route never costs more than the upload, for any epsilon and number of senders."""
+    for epsilon in (0.1, 4.0, 7e6):
+        for senders in (1, 2, 1000):
+            event = route.event(PureDpEvent(epsilon), epsilon, senders)
+            for delta, slack in ((0.0, 1e-12), (1e-6, 1e-9)):
+                proved = _proved(event, route, delta)
+                assert proved <= epsilon * (1 + slack), (
+                    f"{senders} senders: {proved} at delta {delta}, the upload alone {epsilon}"
+                )
+
+
+def test_single_sender(route: Route) -> None:
+    """A single sender has nobody to hide among."""
+    event = route.event(PureDpEvent(2.0), 2.0, 1)
+    proved = _proved(event, route, 1e-9)
+    assert abs(proved - 2.0) <= 2e-3, f"{proved} for one sender whose upload costs 2"
+
+
+def test_unprotected(route: Route) -> None:
+    """The route does not protect what is not protected."""
+    event = route.event(NonPrivateDpEvent(), math.inf, 1000)
+    proved = _proved(event, route, 1e-6)
+    assert proved == math.inf, f"{proved} for uploads without protection"
+
+
+def test_rounds_compose(route: Route) -> None:
+    """Two rounds cost no less than one, and twice as much at delta 0."""
+    once = route.event(LaplaceDpEvent(1.0), 1.0, 50)
+    twice = SelfComposedDpEvent(once, 2)
+    assert _proved(twice, route, 1e-6) >= _proved(once, route, 1e-6), "two rounds are cheaper"
+    two, one = _proved(twice, route, 0.0), _proved(once, route, 0.0)
+    assert two == 2 * one or abs(two - 2 * one) <= 2e-6 * one, f"one round {one}, two {two}"

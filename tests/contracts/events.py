@@ -77,7 +77,7 @@ class Use:
 
     @property
     def scope(self) -> Scope:
-        """Where its event speaks."""
+        """The scope in which the sampling in its event speaks."""
         return scope_of(self.event)
 
 
@@ -238,12 +238,12 @@ class Sampled:
 
     @property
     def scope(self) -> Scope:
-        """Where its event speaks."""
+        """The scope in which the sampling in its event speaks."""
         return scope_of(self.event)
 
     @classmethod
     def of(cls, uses: Mapping[DpEvent, int], *losses: Losses) -> Sampled:
-        """Of events, each used so often."""
+        """A composition of events, each used so often."""
         return cls(ComposedDpEvent([SelfComposedDpEvent(e, n) for e, n in uses.items()]), losses)
 
 
@@ -251,7 +251,7 @@ Places = Mapping[float, float]
 
 
 def _around(count: int, z: float, one: Places, other: Places) -> Losses:
-    """Of numbers with Gaussian noise, around places drawn with the chances of the one or other."""
+    """Losses of numbers with Gaussian noise, around places drawn with the chances of either."""
 
     def logs(x: NDArray[np.float64], chances: Places) -> NDArray[np.float64]:
         ratios = (p * np.exp((2.0 * c * x - c * c) / (2.0 * z**2)) for c, p in chances.items())
@@ -269,7 +269,7 @@ def _around(count: int, z: float, one: Places, other: Places) -> Losses:
 
 
 def _laplaces(count: int, b: float) -> Losses:
-    """Of Laplace noise on 1 against 0."""
+    """Losses of Laplace noise on 1 against 0."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         y = 1.0 + rng.laplace(scale=b, size=(size, count))
@@ -279,7 +279,7 @@ def _laplaces(count: int, b: float) -> Losses:
 
 
 def _bits(count: int, p: float, q: float) -> Losses:
-    """Of bits that are 1 with probability p, against q."""
+    """Losses of bits that are 1 with probability p, against q."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         ones = rng.binomial(count, p, size)
@@ -289,7 +289,7 @@ def _bits(count: int, p: float, q: float) -> Losses:
 
 
 def _seen(count: int, rate: float, z: float) -> Losses:
-    """Of as many Gaussians as a binomial number says, which is seen."""
+    """Losses of as many Gaussians as a binomial number says, which is seen."""
 
     def losses(rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         mu = np.sqrt(rng.binomial(count, rate, size)) / z
@@ -303,7 +303,7 @@ def _together(*parts: Losses) -> Losses:
 
 
 def _both(draw: Callable[..., Losses], one: Any, other: Any) -> tuple[Losses, Losses]:
-    """Of neighbours that are not alike, in either order."""
+    """Losses of neighbours that are not alike, in either order."""
     return draw(one, other), draw(other, one)
 
 

@@ -1,0 +1,414 @@
+"""Every accountant on the events of ``events.py``, as far as it reads them.
+
+An upper bound below what is computed there without any of the accountants' code is no bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    SelfComposedDpEvent,
+    UnsupportedDpEvent,
+)
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import optimize
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.methods.base import Accountant
+from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
+from fedrec_auditor.accountants.statements.scope import Scope
+from tests.contracts.events import (
+    DELTAS,
+    KINDS,
+    LADDERS,
+    MILLIONS,
+    REPORTS,
+    SAMPLED,
+    SCOPE,
+    SENSELESS,
+    USES,
+    Losses,
+    Use,
+    enumerated_divergence,
+    scope_of,
+)
+from tests.contracts.laws import BROKEN, catches, each, members, only
+
+ACCOUNTANTS: dict[str, Accountant] = members("accountants")
+# Draws for each sampled divergence, and the chance that one of all of them is wrong.
+DRAWS, ERROR = 400_000, 1e-6
+# By how much of the truth a bound may exceed it, at delta 0 and above.
+SLACK = {
+    "optimal": (1e-6, 0.01),
+    "pld": (1e-6, 1e-4),
+    "pure": (1e-6, math.inf),
+    "rdp": (math.inf, 1.3),  # its conversion, of which delta .01 and little noise have most
+    "shuffle": (1e-6, 1e-4),
+}
+BOUNDED = ("fixed size", "responses of fixed size")  # by a pair that no data set has
+
+
+accountant = each(ACCOUNTANTS)
+
+
+def who_read(events: Iterable[DpEvent]) -> Any:
+    """The accountants that read one of these events, as parameters."""
+    some = [*events]
+    return only("accountant", ACCOUNTANTS, lambda each: any(map(each.supports, some)))
+
+
+def read(accountant: Accountant) -> list[Use]:
+    uses = [use for use in USES.values() if accountant.supports(use.event)]
+    assert uses, "the accountant supports no event that is known here"
+    return uses
+
+
+def cost(accountant: Accountant, event: DpEvent, delta: float, scope: Scope | None = None) -> float:
+    return accountant.bound(event, delta=delta, scope=scope or scope_of(event)).epsilon
+
+
+def rising(numbers: Iterable[float], slack: float = 1e-9) -> bool:
+    return all(a <= b * (1 + slack) + 1e-9 for a, b in itertools.pairwise(numbers))
+
+
+def test_fold(accountant: Accountant) -> None:
+    """n-fold is n times composed, however the composition is nested or ordered."""
+    for use, delta in itertools.product(read(accountant), DELTAS):
+        six = [
+            SelfComposedDpEvent(use.event, 6),
+            ComposedDpEvent([use.event] * 6),
+            SelfComposedDpEvent(SelfComposedDpEvent(use.event, 2), 3),
+            SelfComposedDpEvent(ComposedDpEvent([use.event] * 3), 2),
+            ComposedDpEvent([use.event, SelfComposedDpEvent(use.event, 5), NoOpDpEvent()]),
+        ]
+        found = [cost(accountant, event, delta) for event in six]
+        assert found == pytest.approx([found[0]] * 5, rel=1e-6, abs=1e-6), use.event
+
+
+def test_order(accountant: Accountant) -> None:
+    """Unlike events compose in any order, and cost no less than either alone."""
+    for one, two in itertools.pairwise(read(accountant)):
+        scopes = {one.scope, two.scope} - {SCOPE}
+        if len(scopes) > 1:
+            continue
+        scope = next(iter(scopes), SCOPE)
+        for delta in DELTAS[:2]:
+            pairs = ([one.event, two.event], [two.event, one.event])
+            both, swapped = (cost(accountant, ComposedDpEvent(p), delta, scope) for p in pairs)
+            assert swapped == pytest.approx(both, rel=1e-6, abs=1e-6), pairs
+            alone = max(cost(accountant, event, delta, scope) for event in pairs[0])
+            assert both >= alone - 1e-6, pairs
+
+
+def test_monotone(accountant: Accountant) -> None:
+    """More uses never cost less; a larger delta never needs a larger epsilon."""
+    for use in read(accountant):
+        counts = [cost(accountant, SelfComposedDpEvent(use.event, n), 1e-6) for n in (1, 2, 7, 30)]
+        assert rising(counts), (use.event, counts)
+        event = SelfComposedDpEvent(use.event, 7)
+        deltas = [cost(accountant, event, delta) for delta in (0.5, 1e-3, 1e-6, 1e-9, 0.0)]
+        assert rising(deltas), (use.event, deltas)
+
+
+@who_read(event for ladder in LADDERS.values() for event in ladder)
+def test_ladders(accountant: Accountant) -> None:
+    """Less noise, a higher rate, a larger epsilon, fewer to hide among: never cheaper."""
+    for (name, ladder), delta in itertools.product(LADDERS.items(), DELTAS[:2]):
+        if all(map(accountant.supports, ladder)):
+            costs = [cost(accountant, SelfComposedDpEvent(event, 5), delta) for event in ladder]
+            assert rising(costs, 1e-6), f"{name} at delta {delta}: {costs}"
+
+
+@who_read(use.event for use in USES.values() if use.exact)
+def test_sound(accountant: Accountant) -> None:
+    """Never below the truth, where it is known."""
+    for use, n, delta in itertools.product(read(accountant), (1, 5, 400), DELTAS):
+        if use.exact is not None:
+            bound = cost(accountant, SelfComposedDpEvent(use.event, n), delta)
+            assert rising((use.exact(n, delta), bound)), (use.event, n, delta)
+
+
+@who_read(KINDS)
+def test_enumerated(accountant: Accountant) -> None:
+    """Never below the divergence of up to six unlike reports, all outputs enumerated."""
+
+    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
+    @given(st.lists(REPORTS, min_size=1, max_size=6), st.floats(1e-9, 0.5))
+    def never_below(reports: list[DpEvent], delta: float) -> None:
+        some = [report for report in reports if accountant.supports(report)]
+        bound = cost(accountant, ComposedDpEvent(some), delta)
+        found = enumerated_divergence(some, bound)
+        assert found <= delta * (1 + 1e-9) + 1e-15, f"{some} at {delta}: {bound}, {found}"
+
+    never_below()
+
+
+@cache
+def drawn(losses: Losses) -> NDArray[np.float64]:
+    """The draws that all accountants are held to."""
+    return losses(np.random.default_rng(20261121), DRAWS)
+
+
+@who_read(case.event for case in SAMPLED.values())
+def test_sampled(accountant: Accountant) -> None:
+    """Never below what draws of the losses show, but once in 10^6 runs of the suite."""
+    # Empirical Bernstein limit of Maurer and Pontil 2009, Theorem 4.
+    delta, level = 0.05, math.log(2.0 / (ERROR / (2 * len(SAMPLED))))
+    for name, case in SAMPLED.items():
+        if not accountant.supports(case.event):
+            continue
+        bound = cost(accountant, case.event, delta)
+        for losses in case.losses:
+            spent = np.maximum(0.0, -np.expm1(bound - np.maximum(drawn(losses), bound)))
+            least = spent.mean() - math.sqrt(2.0 * spent.var(ddof=1) * level / DRAWS)
+            least -= 7.0 * level / (3.0 * (DRAWS - 1))
+            assert least <= delta, f"{name}: {bound} at delta {delta}, where it is over {least}"
+
+
+def test_refusal(accountant: Accountant) -> None:
+    """An unknown leaf is refused by name, wherever it hides; so are senseless counts and deltas."""
+    known = read(accountant)[0].event
+    for event in (
+        UnsupportedDpEvent(),
+        SelfComposedDpEvent(ComposedDpEvent([known, UnsupportedDpEvent()]), 3),
+    ):
+        assert not accountant.supports(event), "an unknown leaf is said to be supported"
+        refuses(accountant, event, 0.01, named="UnsupportedDpEvent")
+    for count in (0, -3):
+        refuses(accountant, SelfComposedDpEvent(known, count), 0.01)
+    for delta in (-0.1, 1.0, math.nan):
+        refuses(accountant, known, delta)
+    for use in read(accountant):
+        if use.scope != SCOPE:
+            refuses(accountant, use.event, 0.01, SCOPE, named="adjacency")
+
+
+def test_senseless(accountant: Accountant) -> None:
+    """Negative or missing noise, rates above 1, nobody to hide among: refused, never priced."""
+    for event, delta in itertools.product(SENSELESS, (0.0, 0.01)):
+        refuses(accountant, ComposedDpEvent([event]), delta)
+
+
+def refuses(
+    accountant: Accountant,
+    event: DpEvent,
+    delta: float,
+    scope: Scope | None = None,
+    named: str | None = None,
+) -> None:
+    with pytest.raises(InputError, match=named):
+        cost(accountant, event, delta, scope)
+
+
+def test_extremes(accountant: Accountant) -> None:
+    """Events without privacy are infinite, at any delta; nothing at all is free."""
+    event = ComposedDpEvent([read(accountant)[0].event, NonPrivateDpEvent()])
+    assert accountant.supports(event), f"it does not read {event}"
+    for delta in DELTAS:
+        assert math.isinf(cost(accountant, event, delta)), "what is not private has a price"
+        assert cost(accountant, NoOpDpEvent(), delta) == 0.0, "nothing has a price"
+
+
+@who_read(MILLIONS)
+def test_millions(accountant: Accountant) -> None:
+    """Epsilons of millions are numbers that print; too large ones are infinite."""
+    for event, delta in itertools.product(MILLIONS, (0.0, 1e-6)):
+        if accountant.supports(event):
+            epsilon = cost(accountant, event, delta)
+            assert f"{epsilon:,.0f}" == "inf" or epsilon >= 1e5, f"{event}: {epsilon}"
+
+
+def test_statement(accountant: Accountant) -> None:
+    """The bound is an upper one, certain, in the scope and at the delta asked for, and sourced."""
+    for use in read(accountant):
+        bound = accountant.bound(use.event, delta=0.01, scope=use.scope)
+        said = (bound.side, bound.confidence, bound.samples, bound.scope)
+        assert said == (Side.UPPER, 1.0, None, use.scope)
+        assert bound.delta <= 0.01, f"a bound at delta {bound.delta} for 0.01"
+        assert bound.source, "the bound has no source"
+    assert accountant.reference, "the accountant has no reference"
+
+
+@pytest.mark.parametrize("name", ACCOUNTANTS)
+def test_upper_bounds_are_near_the_truth_where_it_is_known(name: str) -> None:
+    """Tightness: a sound and useless accountant fails here.
+
+    Of Laplace noise the truth of one use is known; 0 stands where it is not.
+    """
+    tried = 0
+    for use, n, delta in itertools.product(read(ACCOUNTANTS[name]), (1, 5, 400), DELTAS):
+        if use.exact is None or (use is USES["laplace"] and n > 1):
+            continue
+        truth, slack = use.exact(n, delta), SLACK[name][delta > 0]
+        if truth in (0.0, math.inf) or math.isinf(slack):
+            continue
+        found = cost(ACCOUNTANTS[name], SelfComposedDpEvent(use.event, n), delta)
+        assert found <= truth * (1 + slack) + 1e-4, (use.event, n, delta, truth)
+        tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLED if name not in BOUNDED])
+def test_the_pld_accountant_is_near_what_draws_of_losses_show(name: str) -> None:
+    """Within 3%, of which draws make up less than 0.5; a Gaussian's bound is 0.2% below."""
+    case, delta = SAMPLED[name], 0.05
+
+    def shown(losses: np.ndarray) -> float:
+        def excess(epsilon: float) -> float:
+            return float(-np.expm1(epsilon - np.maximum(losses, epsilon)).mean()) - delta
+
+        return float(optimize.brentq(excess, 0.0, 50.0))
+
+    truth = max(shown(drawn(losses)) for losses in case.losses)
+    assert cost(ACCOUNTANTS["pld"], case.event, delta) <= 1.03 * truth
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Pure composition of what ``Pure`` reads, with one thing wrong in each heir."""
+
+    reference: str = "none"
+
+    def supports(self, event: DpEvent) -> bool:
+        return Pure().supports(event)
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        true = Pure().bound(event, delta=delta, scope=scope).epsilon
+        wrong = self._wrong(event, true, delta) if math.isfinite(true) else true
+        return self._bound(wrong, delta, scope)
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return true
+
+    def _bound(self, epsilon: float, delta: float, scope: Scope, side: Side = Side.UPPER) -> Bound:
+        return Bound(epsilon=epsilon, delta=delta, side=side, scope=scope, source=self.reference)
+
+
+class ForgetsCounts(_Sum):
+    """Charges every leaf of the tree once."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return sum(_alone(leaf) for leaf, _ in leaves(event))
+
+
+class AddsSquares(_Sum):
+    """sqrt(sum eps^2), which is not a theorem."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return math.sqrt(sum(n * _alone(leaf) ** 2 for leaf, n in leaves(event)))
+
+
+class PaysForDelta(_Sum):
+    """Needs more epsilon at a larger delta."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return true * (1 + delta)
+
+
+class OptimisticTail(_Sum):
+    """Drops a tail of the losses, a per cent of epsilon."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return 0.99 * true
+
+
+class CountsOneKind(_Sum):
+    """Charges the costliest kind of leaf only: alike uses are right, unlike ones are not."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        return max((n * _alone(leaf) for leaf, n in leaves(event)), default=0.0)
+
+
+class FearsCrowds(_Sum):
+    """Charges more where there are more users to hide among."""
+
+    def _wrong(self, event: DpEvent, true: float, delta: float) -> float:
+        crowd = max((getattr(leaf, "n_users", 1) for leaf, _ in leaves(event)), default=1)
+        return true * (1 + math.log(crowd))
+
+
+class LowerSide(_Sum):
+    """Says that its upper bound is a lower one."""
+
+    def _bound(self, epsilon: float, delta: float, scope: Scope, side: Side = Side.LOWER) -> Bound:
+        return super()._bound(epsilon, delta, scope, Side.LOWER)
+
+
+class SkipsUnknown(_Sum):
+    """Leaves out what it cannot read."""
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        known = [(leaf, n) for leaf, n in leaves(event) if type(leaf) is not UnsupportedDpEvent]
+        private = not any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in known)
+        total = sum(n * _alone(leaf) for leaf, n in known) if private else math.inf
+        return self._bound(total, check_delta(delta), scope)
+
+
+class PricesNonsense(_Sum):
+    """Gives a price for parameters that make no sense."""
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        try:
+            return super().bound(event, delta=delta, scope=scope)
+        except InputError:
+            if not self.supports(event) or not 0 <= delta < 1:
+                raise
+            return self._bound(1.0, delta, scope)
+
+
+class RawLibrary(_Sum):
+    """dp-accounting 0.6.0's own loss accountant, which ignores a repeated response's count."""
+
+    def supports(self, event: DpEvent) -> bool:
+        return self._accountant().supports(event)
+
+    def bound(self, event: DpEvent, *, delta: float, scope: Scope) -> Bound:
+        check_delta(delta)
+        leaves(event)
+        if not self.supports(event):
+            raise InputError(f"Expected an event that can be read, got {event}.")
+        epsilon = self._accountant().compose(event).get_epsilon(delta)
+        return self._bound(float(epsilon), delta, scope)
+
+    def _accountant(self) -> Any:
+        return PLDAccountant(NeighboringRelation.REPLACE_ONE)
+
+
+def _alone(leaf: DpEvent) -> float:
+    return Pure().bound(leaf, delta=0.0, scope=SCOPE).epsilon
+
+
+@catches(
+    (test_fold, RawLibrary()),
+    (test_sound, ForgetsCounts()),
+    (test_monotone, PaysForDelta()),
+    (test_ladders, FearsCrowds()),
+    (test_sound, OptimisticTail()),
+    (test_enumerated, CountsOneKind()),
+    (test_sampled, AddsSquares()),
+    (test_refusal, SkipsUnknown()),
+    (test_senseless, PricesNonsense()),
+    (test_statement, LowerSide()),
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_law_catches(law: Callable[[Any], None], broken: _Sum) -> None:
+    with pytest.raises(BROKEN):
+        law(broken)

@@ -1,0 +1,373 @@
+"""Every estimator on pairs of distributions whose truth is known.
+
+A bound that holds at a confidence exceeds the truth in at most the remaining share of runs. Seeds
+are fixed, and a count of misses is refused at p < 1e-9. These are few runs, to be quick:
+``make calibrate`` simulates longer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, RuleAndLimit
+from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
+from tests.contracts.laws import BROKEN, catches, each, members, only
+from tests.contracts.worlds import (
+    NOTHING,
+    WORLDS,
+    Scores,
+    coin,
+    estimate,
+    estimates,
+    gaussian,
+    laplace,
+    response,
+    worlds_of,
+)
+from tests.points import later
+
+P_VALUE = 1e-9
+RUNS = 60
+ESTIMATORS: dict[str, Estimator] = members("estimators")
+SLOW = ("anytime",)  # hundreds of bounds of it take seconds
+
+
+estimator = each(ESTIMATORS)
+
+
+@pytest.mark.parametrize(
+    "estimator", [later(e) if n in SLOW else e for n, e in ESTIMATORS.items()], ids=ESTIMATORS
+)
+def test_calibration(estimator: Estimator) -> None:
+    """The bound is above the truth in no more runs than its confidence allows."""
+    for name, world in WORLDS.items():
+        for delta, runs in ((0.0, RUNS), (0.3, RUNS // 2)):
+            truth = world.truth(delta)
+            if math.isinf(truth):
+                continue
+            levels = (0.6, 0.95)
+            found = estimates(estimator, world, delta=delta, confidences=levels, runs=runs, n=400)
+            for misses, confidence in zip(
+                np.count_nonzero(found > truth + 1e-12, axis=0).tolist(), levels, strict=True
+            ):
+                p = stats.binom.sf(misses - 1, runs, 1 - confidence)
+                assert p >= P_VALUE, (
+                    f"{name} at delta {delta}: above the truth {truth:.4g} in {misses} of {runs} "
+                    f"runs at confidence {confidence} (p = {p:.1e})"
+                )
+
+
+def test_power(estimator: Estimator) -> None:
+    """With 20,000 scores a world, half of a leak of 1 is found, whichever world shows it."""
+    leaks = [world for name, world in WORLDS.items() if name != NOTHING]
+    for world in leaks:
+        delta = 0.01 if math.isinf(world.truth(0.0)) else 0.0
+        for one, other in ((world.a, world.b), (world.b, world.a)):
+            worlds = worlds_of(one, other)
+            found = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
+            assert found >= 0.5 * world.truth(delta), f"{found} of {world.truth(delta)}"
+    # An output of one world only: infinite in that direction, ln 2 in the other.
+    for one, other in ((coin(1.0), coin(0.5)), (coin(0.5), coin(1.0))):
+        found = estimate(estimator, worlds_of(one, other), samples=20_000).epsilon
+        assert found >= 3.0, "one direction is not tried"
+
+
+def test_edges(estimator: Estimator) -> None:
+    """Ties show nothing, and infinite scores are ordered."""
+    flat = coin(0.0)
+    assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
+    found = estimate(estimator, sure(math.inf)).epsilon
+    assert found > 1.0, "infinite scores are not ordered"
+
+
+@only(
+    "estimator",
+    ESTIMATORS,
+    lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)),
+)
+def test_largest(estimator: Estimator) -> None:
+    """``largest`` is the bound of draws of worlds without noise, and ``needed`` inverts it."""
+    for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
+        asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
+        largest = estimator.largest(samples, **asked)
+        shown = estimate(estimator, sure(1.0), samples=samples, **asked).epsilon
+        assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
+        needed = estimator.needed(largest, **asked)
+        assert needed is not None, f"no samples show more than {largest}"
+        assert needed > samples, f"{needed} samples for more than {samples} can show"
+        few, enough = (estimator.largest(needed + more, **asked) for more in (-1, 0))
+        assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
+
+
+@only("estimator", ESTIMATORS, lambda each: isinstance(each, RuleAndLimit))
+def test_foreseen(estimator: RuleAndLimit) -> None:
+    """The foreseen bound of two Gaussians is about the one they show."""
+    beyond = np.linspace(-4.0, 4.0, 81)
+    rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
+    leak = gaussian(1.0)
+    foreseen = estimator.foreseen(20_000, rates, delta=delta, alpha=0.05)
+    worlds = worlds_of(leak.a, leak.b)
+    shown = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
+    assert 0.7 * foreseen < shown < 1.3 * foreseen, f"{shown}, and {foreseen} was foreseen"
+
+
+def test_draws(estimator: Estimator) -> None:
+    """Draws are streamed, none are left out, none are made twice, and none are changed."""
+    drawn, sizes, states = [], [], []
+    leak = laplace(1.0)
+
+    def draw(world: int, size: int, rng: np.random.Generator) -> Scores:
+        states.append(repr(rng.bit_generator.state))
+        scores = (leak.a, leak.b)[world](rng, size)
+        drawn.append((scores, scores.copy()))
+        sizes.append(size)
+        return scores
+
+    worlds = Worlds(names=("world a", "world b"), scope=ONE_REPORT, draw=draw)
+    bound = estimate(estimator, worlds, samples=4 * BLOCK)
+    assert max(sizes) <= BLOCK, f"{max(sizes)} scores at once"
+    assert sum(sizes) == bound.samples == 8 * BLOCK, f"{sum(sizes)} draws, {bound.samples} told"
+    assert len(set(states)) == len(states), "a generator was used twice"
+    for after, before in drawn:
+        assert np.array_equal(after, before), "the scores of a world were changed"
+
+
+def test_confidences(estimator: Estimator) -> None:
+    """Bounds at several confidences come from the same draws, and less error shows less."""
+    leak = gaussian(1.0)
+    worlds, rng = worlds_of(leak.a, leak.b), np.random.default_rng(6)
+    delta = 0.01
+    asked: dict[str, Any] = {"delta": delta, "samples": 2_000}
+    found = estimator.bounds(worlds, confidences=(0.9, 0.999), rng=rng, **asked)
+    assert [bound.confidence for bound in found] == [0.9, 0.999], "not the confidences asked for"
+    assert found[0].epsilon > found[1].epsilon, "less error does not show less"
+    alone = estimate(estimator, worlds, confidence=0.9, seed=6, **asked)
+    assert found[0] == alone, "another confidence changes the first bound"
+
+
+def test_determinism(estimator: Estimator) -> None:
+    """Equal generators give equal bounds."""
+    leak = laplace(1.0)
+    worlds = worlds_of(leak.a, leak.b)
+    first, again = (estimate(estimator, worlds, samples=2_000, seed=5) for _ in range(2))
+    assert first == again, "equal generators gave different bounds"
+
+
+def test_refusal_of_scores(estimator: Estimator) -> None:
+    """NaN, a score too many, and objects, in either world."""
+    for bad in (
+        lambda rng, n: np.full(n, np.nan),
+        lambda rng, n: np.zeros(n + 1),
+        lambda rng, n: np.full(n, None),
+    ):
+        for draws in ((bad, coin(0.5)), (coin(0.5), bad)):
+            with pytest.raises(InputError):
+                estimate(estimator, worlds_of(*draws))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"samples": 3},
+        *({"delta": delta} for delta in (-0.1, 1.0, math.nan)),
+        *({"confidence": confidence} for confidence in (0.0, 1.0, math.nan)),
+    ],
+    ids=str,
+)
+def test_refusal_of_settings(estimator: Estimator, asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        estimate(estimator, worlds_of(coin(0.5), coin(0.5)), **asked)
+
+
+def sure(size: float) -> Worlds:
+    """Worlds without noise, whose scores are this much above and below 0."""
+    return worlds_of(lambda rng, n: np.full(n, size), lambda rng, n: np.full(n, -size))
+
+
+def test_statement(estimator: Estimator) -> None:
+    """A lower bound, in the scope, at the delta and the confidence asked for, and sourced."""
+    leak = response(1.0)
+    bound = estimate(
+        estimator, worlds_of(leak.a, leak.b), delta=0.01, confidence=0.9, samples=400, seed=6
+    )
+    assert bound.side is Side.LOWER, f"a bound from the side {bound.side}"
+    assert bound.scope == ONE_REPORT, f"a bound in [{bound.scope}]"
+    assert bound.delta == 0.01, f"a bound at delta {bound.delta} for 0.01"
+    assert bound.confidence == 0.9, f"a bound at confidence {bound.confidence} for 0.9"
+    assert bound.samples == 800, f"{bound.samples} samples of 800"
+    assert bound.source, "the bound has no source"
+    assert estimator.reference, "the estimator has no reference"
+
+
+def test_most_of_what_randomized_response_spends_is_shown(estimator: Estimator) -> None:
+    """Four thousand draws of each world, epsilon 2: by six standard errors at least 1.4."""
+    world = response(2.0)
+    bound = estimate(estimator, worlds_of(world.a, world.b), samples=4_000)
+    assert 1.4 < bound.epsilon < 2.2
+
+
+class _Held(AllThresholds):
+    """The sound estimator, with one thing wrong in each heir."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return tuple(self._wrong(sound, worlds, asked) for sound in super().bounds(worlds, **asked))
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        return sound
+
+
+def _scores(worlds: Worlds, asked: dict[str, Any]) -> list[Any]:
+    streams = asked["rng"].spawn(2)
+    return [worlds.sample(w, asked["samples"], rng) for w, rng in enumerate(streams)]
+
+
+class ChoosesOnItsScores(_Held):
+    """The largest bound over hundreds of thresholds, on the very scores that it certifies."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        a, b = _scores(worlds, asked)
+        scores, alpha = np.concatenate([a, b]), 1 - sound.confidence
+        thresholds = np.unique(np.quantile(scores, np.linspace(0, 1, 401), method="nearest"))
+        n, m = len(a), len(b)
+        in_a, in_b = (np.searchsorted(np.sort(s), thresholds) for s in (a, b))
+        found = [
+            event_epsilon(*one, *other, delta=asked["delta"], alpha=alpha).max()
+            for first, second in (((in_a, n), (in_b, m)), ((n - in_a, n), (m - in_b, m)))
+            for one, other in ((first, second), (second, first))
+        ]
+        return replace(sound, epsilon=float(max(found)))
+
+
+class PointEstimate(_Held):
+    """The log-ratio of two observed shares, without limits."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        a, b = _scores(worlds, asked)
+        p, q = np.mean(a >= 0.5), np.mean(b >= 0.5)
+        found = math.log((p - asked["delta"]) / q) if p - asked["delta"] > q > 0 else 0.0
+        return replace(sound, epsilon=max(found, sound.epsilon))
+
+
+class ForgetsDelta(_Held):
+    """Measures at delta 0 and says that it holds at the delta asked for."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        rest = {**asked, "delta": 0.0, "confidences": (sound.confidence,)}
+        return replace(AllThresholds().bounds(worlds, **rest)[0], delta=asked["delta"])
+
+
+class OneConfidence(_Held):
+    """Certifies at one half, whatever was asked for."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        (found,) = AllThresholds().bounds(worlds, **{**asked, "confidences": (0.5,)})
+        return replace(found, confidence=sound.confidence)
+
+
+class FindsNothing(_Held):
+    """Never wrong, and of no use."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        return replace(sound, epsilon=0.0)
+
+
+class OneDirection(_Held):
+    """Holds world a against world b, and never the other way round."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        swapped = sound.witness is not None and sound.witness.input_a == "world b"
+        return replace(sound, epsilon=0.0) if swapped else sound
+
+
+class OwnChoices(_Held):
+    """Draws by the operating system's generator instead of the one it is given."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        return super().bounds(worlds, **{**asked, "rng": np.random.default_rng()})
+
+
+class SwallowsNan(_Held):
+    """Takes a score that is no number for a zero."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        def draw(world: int, size: int, rng: np.random.Generator) -> Any:
+            scores = worlds.draw(world, size, rng)
+            return np.nan_to_num(scores) if scores.dtype.kind == "f" else scores
+
+        return super().bounds(replace(worlds, draw=draw), **asked)
+
+
+class SortsInPlace(_Held):
+    """Leaves the scores in another order."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        def draw(world: int, size: int, rng: np.random.Generator) -> Any:
+            scores = worlds.draw(world, size, rng)
+            if scores.dtype.kind == "f":
+                scores.sort()
+            return scores
+
+        return super().bounds(replace(worlds, draw=draw), **asked)
+
+
+class AllAtOnce(_Held):
+    """Holds all scores in memory."""
+
+    def bounds(self, worlds: Worlds, **asked: Any) -> tuple[Bound, ...]:
+        _scores(worlds, {**asked, "rng": np.random.default_rng(0)})
+        return super().bounds(worlds, **asked)
+
+
+class Boasts(_Held):
+    """Says that its draws can show more than they can."""
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        return super().largest(2 * samples, delta=delta, confidence=confidence)
+
+
+class ForeseesTooMuch(_Held):
+    """Forgets that scores choose its event, unless any event would do."""
+
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        found = super().foreseen(samples, rates, delta=delta, alpha=alpha)
+        return found if len(rates[0]) == 1 else 2.0 * found
+
+
+class UpperSide(_Held):
+    """Says that its lower bound is an upper one."""
+
+    def _wrong(self, sound: Bound, worlds: Worlds, asked: dict[str, Any]) -> Bound:
+        return replace(sound, side=Side.UPPER)
+
+
+@catches(
+    (test_calibration, ChoosesOnItsScores()),
+    (test_calibration, PointEstimate()),
+    (test_calibration, ForgetsDelta()),
+    (test_confidences, OneConfidence()),
+    (test_power, FindsNothing()),
+    (test_power, OneDirection()),
+    (test_determinism, OwnChoices()),
+    (test_refusal_of_scores, SwallowsNan()),
+    (test_draws, SortsInPlace()),
+    (test_draws, AllAtOnce()),
+    (test_largest, Boasts()),
+    (test_foreseen, ForeseesTooMuch()),
+    (test_statement, UpperSide()),
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_law_catches(law: Callable[[Any], None], broken: _Held) -> None:
+    with pytest.raises(BROKEN):
+        law(broken)

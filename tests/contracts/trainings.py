@@ -1,0 +1,110 @@
+"""Short trainings whose messages have every form that a user of our targets sends.
+
+What reads messages is tried on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.targets.components import Component, Dense, Rows
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.systems.base import Run, Target
+from fedrec_auditor.targets.transcript import Uploads, View
+
+TARGETS = (
+    "bpr-mf",
+    "dp-privrec",
+    "f-dpmf",
+    "f-gerai",
+    "fcf",
+    "fedncf",
+    "fmf-ldp",
+    "fmf-lfl",
+    "fofl-self",
+    "gd-dr",
+    "lfl-sgdmf",
+    "nn-self",
+    "fedgnn",
+)
+
+
+@cache
+def data() -> Interactions:
+    """90 users of 70 items, whose taste goes with their attributes."""
+    return Synthetic(n_users=90, n_items=70, profile=14, signal=1.0).load()
+
+
+def narrow(name: str, rounds: int = 2) -> Target:
+    """The target with so many rounds at most, and embeddings of 8 numbers: smaller messages."""
+    target: Any = FAMILIES["targets"].member(name)()
+    settings = {f.name for f in fields(target)}
+    if "learner" in settings:
+        target = replace(target, learner=replace(target.learner, dimension=8))
+    if "embedding" in settings:
+        target = replace(target, embedding=8, width=16)
+    short: Target = target.shortened(rounds)
+    return short
+
+
+@cache
+def training(name: str) -> Run:
+    """Two rounds of the narrow target on ``data``. Every case shares it: do not change it."""
+    return narrow(name).run(data(), np.random.default_rng(0))
+
+
+@cache
+def halves(name: str) -> Halves:
+    """Three trainings of the narrow target on halves of the users, and every weaker view."""
+    return Halves.of(
+        narrow(name),
+        data(),
+        (Vantage.SHUFFLED, Vantage.PEERS, Vantage.RELEASE),
+        count=3,
+        compute=DEFAULT,
+        rng=np.random.default_rng(1),
+    )
+
+
+def rewritten(view: View, change: Callable[[Component], Component]) -> View:
+    """The view with every component changed, linked or not."""
+
+    def each(parts: Mapping[str, Component] | None) -> dict[str, Component] | None:
+        return None if parts is None else {name: change(part) for name, part in parts.items()}
+
+    def linked(uploads: Uploads | None) -> Uploads | None:
+        return uploads and Uploads(uploads.users, each(uploads.components) or {})
+
+    rounds = (
+        replace(
+            one, uploads=linked(one.uploads), clear=linked(one.clear), shuffled=each(one.shuffled)
+        )
+        for one in view.rounds
+    )
+    return replace(view, rounds=tuple(rounds))
+
+
+def as_arrays(view: View) -> View:
+    """A view with every component stored as the plain array that it shows."""
+    return rewritten(view, plain)
+
+
+def plain(component: Component) -> Dense | Rows:
+    """The component as the array that it shows, or as the rows of it that are sent."""
+    everyone = np.arange(len(component))
+    values, sent = component.dense(everyone), component.sent(everyone)
+    if sent.all():
+        return Dense(values, component.kind, component.rate)
+    indptr = np.concatenate([[0], np.cumsum(sent.sum(axis=1))])
+    ids = np.nonzero(sent)[1]
+    return Rows(indptr, ids, values[sent], component.shape[0], component.kind, component.rate)

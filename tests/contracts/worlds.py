@@ -1,0 +1,111 @@
+"""Pairs of distributions of scores whose true least epsilon at any delta has a closed form.
+
+It is computed without any estimator's code. ``estimates`` are the bounds of many experiments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.worlds import Worlds
+
+Scores = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Scores]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Draws of scores in world a and in world b, and the least epsilon at a delta."""
+
+    a: Draw
+    b: Draw
+    truth: Callable[[float], float]
+
+
+def coin(p: float) -> Draw:
+    """Scores 0 and 1."""
+    return lambda rng, n: (rng.random(n) < p).astype(np.float64)
+
+
+def response(epsilon: float) -> World:
+    """Randomized response on one bit."""
+    p = 1 / (1 + math.exp(-epsilon))
+    return World(coin(p), coin(1 - p), lambda delta: math.log(max(1.0, (p - delta) / (1 - p))))
+
+
+def laplace(gap: float) -> World:
+    """Two Laplace distributions of scale 1: delta(eps) = 1 - e^((eps - gap)/2)."""
+    return World(
+        lambda rng, n: rng.laplace(gap, 1.0, n),
+        lambda rng, n: rng.laplace(0.0, 1.0, n),
+        lambda delta: max(0.0, gap + 2 * math.log1p(-delta)),
+    )
+
+
+def gaussian(mu: float) -> World:
+    """Two normal distributions of deviation 1 (Balle and Wang 2018, Theorem 8)."""
+    return World(
+        lambda rng, n: rng.normal(mu, 1, n),
+        lambda rng, n: rng.normal(0, 1, n),
+        lambda delta: gaussian_epsilon(delta, mu),
+    )
+
+
+NOTHING = "no leak"
+WORLDS = {
+    NOTHING: World(
+        lambda rng, n: rng.normal(size=n), lambda rng, n: rng.normal(size=n), lambda delta: 0.0
+    ),
+    "response 1": response(1.0),
+    "laplace 1": laplace(1.0),
+    "gaussian 1": gaussian(1.0),
+}
+
+
+def worlds_of(a: Draw, b: Draw) -> Worlds:
+    """Worlds of these two distributions of scores."""
+    return Worlds(
+        names=("world a", "world b"),
+        scope=ONE_REPORT,
+        draw=lambda world, size, rng: (a, b)[world](rng, size),
+    )
+
+
+def estimate(
+    estimator: Estimator,
+    worlds: Worlds,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    samples: int = 1_000,
+    seed: int | np.random.SeedSequence | np.random.Generator = 0,
+) -> Bound:
+    """One bound, with a generator of its own, by default at the least delta it has an answer at."""
+    rng = np.random.default_rng(seed)
+    return estimator.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rng)
+
+
+def estimates(
+    estimator: Estimator,
+    world: World,
+    *,
+    delta: float,
+    confidences: tuple[float, ...],
+    runs: int,
+    n: int,
+) -> NDArray[np.float64]:
+    """Bounds from ``runs`` experiments of n scores a world, (runs, len(confidences))."""
+    worlds, found = worlds_of(world.a, world.b), np.empty((runs, len(confidences)))
+    for run, rng in enumerate(np.random.default_rng(2026).spawn(runs)):
+        bounds = estimator.bounds(worlds, delta=delta, confidences=confidences, samples=n, rng=rng)
+        found[run] = [bound.epsilon for bound in bounds]
+    return found
