@@ -106,10 +106,10 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports import catalogue_document, catalogue_terminal
-    from fedrec_auditor.reports.document_terminal import write_parts
+    from fedrec_auditor.reports.catalogue import catalogue_document, entry_part
     from fedrec_auditor.reports.markdown import write
     from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.terminal import render_catalogue, write_parts
 
     rows: Sequence[Row]
     show = not as_json
@@ -130,11 +130,11 @@ def command(
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
             printed = catalogue.tables(jobs=make_resources(jobs).jobs)
-            print(write(catalogue_document.catalogue_document(judged, printed)), end="")
+            print(write(catalogue_document(judged, printed)), end="")
         elif asked is None and show:
-            catalogue_terminal.render_catalogue(judged, Console(), words)
+            render_catalogue(judged, Console(), words)
         elif show:
-            write_parts(map(catalogue_document.entry_part, judged), Console())
+            write_parts(map(entry_part, judged), Console())
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
 
@@ -144,12 +144,12 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports import catalogue_document
-    from fedrec_auditor.reports.document_terminal import write_parts
+    from fedrec_auditor.reports.catalogue import table_part
+    from fedrec_auditor.reports.terminal import write_parts
 
     printed = catalogue.tables(paper, jobs=jobs)
     if show:
-        write_parts(map(catalogue_document.table_part, printed), Console())
+        write_parts(map(table_part, printed), Console())
     return [row for table in printed for row in table.rows]
 
 
@@ -158,14 +158,14 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports import catalogue_terminal, findings_terminal
+    from fedrec_auditor.reports.terminal import render_catalogue, render_findings
 
     console = Console()
-    findings_terminal.render_findings(findings, console)
+    render_findings(findings, console)
     entries = [entry for entry in catalogue.entries() if entry.system[0] == target]
     if entries and with_entries:
         print()
-        catalogue_terminal.render_catalogue(catalogue.judge(entries), console)
+        render_catalogue(catalogue.judge(entries), console)
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
@@ -230,9 +230,9 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
-    from fedrec_auditor.reports.catalogue_words import by_words, right_words, stated_words
+    from fedrec_auditor.reports.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
-    from fedrec_auditor.reports.words import number as said
+    from fedrec_auditor.reports.say import number as said
 
     return [
         CheckRow(

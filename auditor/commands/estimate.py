@@ -145,7 +145,7 @@ def command(
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
     """The finding first, without a label, then the number with its scope, then the method."""
-    from fedrec_auditor.reports.words import WORDS, capitalized
+    from fedrec_auditor.reports.say import WORDS, capitalized
 
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
     if judgement is None:

@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleB
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.words import capitalized
+from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.words import WORDS, capitalized
+from fedrec_auditor.reports.say import WORDS, capitalized
 
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
 """The source of a bound on answers that are texts and never repeat, as ciphertexts do."""
