@@ -47,7 +47,7 @@ CALLED = (
     "accountants.verdict.Verdict",
     "accountants.verdict.judge",
     "auditor.worlds.estimators.all_thresholds.AllThresholds",
-    "auditor.worlds.estimators.joint_binomial.JointBinomial",
+    "auditor.worlds.estimators.guess_estimators.JointBinomial",
     "auditor.exact.lower_bound.exact_lower_bound",
     "auditor.worlds.measure.measure",
     "auditor.plan.plan.Plan",

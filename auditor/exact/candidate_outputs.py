@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.worlds.statistics import step_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -1,4 +1,4 @@
-"""Whether a sampler follows the distribution it claims: exact tests of a known error."""
+"""Checks of a randomizer, and the first: whether it follows the distribution that it claims."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,55 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check
-from fedrec_auditor.auditor.exact.integral import edges_around, integrate
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.exact.output_distribution import (
+    OutputDistribution,
+    edges_around,
+    integrate,
+)
 from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.statistics import step_of
 from fedrec_auditor.targets.mechanisms.base import plainly
+
+
+class Status(StrEnum):
+    """How a further check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that a ratio cannot see: what was looked at, and what was seen.
+
+    ``reason`` is a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
+    why not. ``bound`` is the lower bound on epsilon that a failed check shows, where it counted an
+    event of the output's values that tells inputs apart. Who runs a check gives it its ``name``.
+    """
+
+    name: str = ""
+    status: Status
+    reason: str
+    bound: Bound | None = None
+
+    @classmethod
+    def passed(cls, reason: str) -> Check:
+        """Looked, and saw nothing wrong."""
+        return cls(status=Status.PASSED, reason=reason)
+
+    @classmethod
+    def failed(cls, reason: str, bound: Bound | None = None) -> Check:
+        """Looked, and saw a fault."""
+        return cls(status=Status.FAILED, reason=reason, bound=bound)
+
+    @classmethod
+    def not_run(cls, reason: str) -> Check:
+        """Could not look, or could not tell."""
+        return cls(status=Status.NOT_RUN, reason=reason)
+
 
 LEVEL = 1e-6
 """The probability that an honest sampler fails, over all inputs and all tests."""

@@ -1,19 +1,67 @@
-"""Statistics of vectors that are learnt from a selection split's outputs under two inputs."""
+"""Scores learned from outputs of two worlds, rounded so that no tie is broken by a processor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
-from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
-from fedrec_auditor.auditor.worlds.estimators.parts.logistic_regression import fitted
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import Number
-from fedrec_auditor.auditor.worlds.rounding import rounded
+from fedrec_auditor.auditor.worlds.statistics import EntryNames, Number
 from fedrec_auditor.targets.compute import one_thread
+
+STEP = 2.0**-32
+"""Of numbers of size 1, far above what the order of a sum changes, far below what data tell."""
+_LEAST = 1e-250
+"""Of sizes: quotients by a step stay finite."""
+
+
+def rounded(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+    """``values`` in steps of 2^-32 of the power of two at or above ``size``.
+
+    Linear algebra adds in an order that the processor sets, so the last bits of a sum are the
+    machine's. Scores are rounded before a rule is chosen by them, and before they are compared with
+    its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
+    """
+    step = STEP * np.exp2(np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST))))
+    return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
+
+
+Array = NDArray[np.float64]
+_STEPS = 30
+_PENALTY = 1e-4
+_LONGEST_STEP = 4.0
+_SETTLED = 1e-7
+
+
+def fitted(features: Array, first: Array, second: Array) -> Array:
+    """Weights (f,) of ``features`` (n, f), whose rows came ``first`` and ``second`` times (n,).
+
+    Maximum likelihood with a slight ridge, by Newton's method with limited steps, so that worlds
+    which a plane separates have an answer as well.
+    """
+    total = first + second
+    share = total / total.sum()
+    scale = np.maximum(np.sqrt(share @ (features * features)), 1e-12)
+    x = features / scale
+    target = first / total.sum()
+    weights = np.zeros(x.shape[1])
+    ridge = _PENALTY * np.eye(x.shape[1])
+    for _ in range(_STEPS):
+        probability = special.expit(x @ weights)
+        gradient = x.T @ (target - share * probability) - _PENALTY * weights
+        curvature = (x.T * (share * probability * (1 - probability))) @ x + ridge
+        step = np.linalg.solve(curvature, gradient)
+        longest = float(np.abs(x @ step).max())
+        weights += step * min(1.0, _LONGEST_STEP / max(longest, 1e-12))
+        if longest < _SETTLED:
+            break
+    return np.asarray(weights / scale)
+
 
 Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.

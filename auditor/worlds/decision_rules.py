@@ -1,28 +1,150 @@
-"""Proposing rules: cuts and guesses of one statistic, with the bounds to expect of them."""
+"""Rules that guess the world from the output: cuts of a statistic, a guess in each part."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
-    FIRST,
-    NEITHER,
-    SECOND,
-    DecisionRule,
-    SampleBudget,
+from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.auditor.worlds.guesses import GuessCounts, expected_epsilon, failure_mass
+from fedrec_auditor.auditor.worlds.learning import fitted
+from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
+    as_floats,
     cuts_between,
     has_atoms,
     histogram,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.smoothed_counts import smoothed
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import as_floats
+from fedrec_auditor.auditor.worlds.worlds import Worlds
+
+FIRST, NEITHER, SECOND = 1, 0, -1
+# Taken as seen once more than it was, so that what the split never saw is not thought impossible.
+_UNSEEN = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRule:
+    """Guesses by ``table`` (FIRST, NEITHER or SECOND) in the parts into which ``cuts`` divide.
+
+    ``cuts`` (m,) increase; part i of m + 1 is [cuts[i-1], cuts[i]).
+    """
+
+    statistic: Statistic
+    cuts: NDArray[np.float64]
+    table: NDArray[np.int8]
+
+    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
+        parts = histogram(self.statistic.of(outputs), self.cuts)
+        return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
+
+    @property
+    def sides(self) -> frozenset[int]:
+        """The worlds that are ever guessed: FIRST, SECOND, or both."""
+        return frozenset(self.table.tolist()) - {NEITHER}
+
+    def words(self, side: int) -> str:
+        """The outputs on which ``side`` is guessed, in words."""
+        ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        inside = np.concatenate([[False], self.table == side, [False]])
+        starts = np.flatnonzero(inside[1:] & ~inside[:-1])
+        stops = np.flatnonzero(~inside[1:] & inside[:-1])
+        spoken = [
+            self.statistic.words(float(ends[i]), float(ends[j]))
+            for i, j in zip(starts[:3], stops[:3], strict=True)
+        ]
+        more = f", or {len(starts) - 3} parts more" if len(starts) > 3 else ""
+        return " or ".join(spoken) + more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleBudget:
+    """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``.
+
+    ``caution`` is how many deviations of the selection split's own error are held against a rule,
+    so that a thin tail does not win by luck.
+    """
+
+    draws: int
+    delta: float
+    alpha: float
+    caution: float = 2.0
+
+    @property
+    def quantile(self) -> float:
+        """The normal quantile of the level."""
+        return float(special.ndtri(1 - self.alpha))
+
+    def expected_bound(
+        self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: float, *, both: bool
+    ) -> NDArray[np.float64]:
+        """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
+        revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
+        scale = self.draws / seen
+        z = replace(self, alpha=alpha).quantile + self.caution * math.sqrt(scale)
+        return expected_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
+
+
+Array = NDArray[np.float64]
+# A tail whose counts are so many deviations off refutes the model.
+_DEVIATIONS = 3.3
+_LEAST_PARTS = 8
+
+
+def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array] | None:
+    """What to expect in each part, (m,) and (m,), in place of the counts; None if no model fits.
+
+    ``first`` and ``second`` (m,) are counts, equally many in all, in parts around ``middles``. The
+    log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
+    beyond (Laplace noise), quadratic (noise of two sizes), or a sum of these: the least complex
+    that the counts favour (Bayesian information criterion). A tail then borrows from both worlds:
+    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. No model
+    fits if any tail contradicts it. It only helps to choose: no bound rests on it.
+    """
+    kept = (first + second > 0) & np.isfinite(middles)
+    if np.count_nonzero(kept) < _LEAST_PARTS:
+        return None
+    x = _features(first, second, np.where(kept, middles, 0.0), kept)
+    total = first[kept].sum() + second[kept].sum()
+    best, log_odds = -np.inf, np.zeros(len(first))
+    for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
+        weights = fitted(x[kept][:, columns], first[kept], second[kept])
+        odds = x[:, columns] @ weights
+        log_first, log_second = special.log_expit(odds[kept]), special.log_expit(-odds[kept])
+        merit = float(first[kept] @ log_first + second[kept] @ log_second)
+        merit -= len(columns) * np.log(total) / 2
+        if merit > best:
+            best, log_odds = merit, odds
+    probability = special.expit(log_odds)
+    both = first + second
+    miss, room = first - both * probability, both * probability * (1 - probability)
+    for order in (slice(None), slice(None, None, -1)):
+        off = np.abs(np.cumsum(miss[order])) - 1.0
+        if np.any(off > _DEVIATIONS * np.sqrt(np.cumsum(room[order]))):
+            return None
+    return both * probability, both * (1 - probability)
+
+
+def _features(first: Array, second: Array, middles: Array, kept: NDArray[np.bool_]) -> Array:
+    centres = [_median(counts[kept], middles[kept]) for counts in (first, second)]
+    low, high = min(centres), max(centres)
+    spread = max(float(np.std(middles[kept])), 1e-300)
+    z = (middles - (low + high) / 2) / spread
+    clipped = (np.clip(middles, low, high) - low) / max(high - low, 1e-300)
+    return np.stack([np.ones(len(z)), z, clipped, z * z], axis=1)
+
+
+def _median(counts: Array, middles: Array) -> float:
+    return float(middles[np.searchsorted(np.cumsum(counts), counts.sum() / 2)])
+
 
 Counts = NDArray[np.float64]
 Table = NDArray[np.int8]
@@ -300,3 +422,60 @@ def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
 def _ranks(n: float) -> NDArray[np.float64]:
     """About ``_TAILS`` numbers from 1 to n; a selection asks for the same ones again and again."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
+
+
+class Guesser(Protocol):
+    """What guesses the world of an output, or abstains."""
+
+    @property
+    def sides(self) -> frozenset[int]:
+        """The worlds that are ever guessed: FIRST, SECOND, or both."""
+        ...
+
+    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
+        ...
+
+    def words(self, side: int) -> str:
+        """The outputs on which ``side`` is guessed, in words."""
+        ...
+
+
+def counted(
+    worlds: Worlds,
+    rules: Sequence[tuple[int, int, Guesser]],
+    sizes: Mapping[int, int],
+    streams: Sequence[np.random.Generator],
+    shape: tuple[int, ...],
+) -> NDArray[np.int64]:
+    """Guesses of each of the rules between two worlds, (rules, world, world guessed).
+
+    So many outputs of each world are drawn, in blocks, whose memory this is.
+    """
+    tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
+    for world, block in worlds.drawn(sizes, streams, shape):
+        for (a, b, rule), table in zip(rules, tables, strict=True):
+            if world in (a, b):
+                table[int(world == b)] += rule.count(block)
+    return tables
+
+
+def guess_witness(
+    worlds: Worlds, pair: tuple[int, int], rule: Guesser, found: GuessCounts, drawn: Sequence[int]
+) -> Witness:
+    """The side of a rule that was right more often; so many of either world were ``drawn``."""
+    (right, wrong), side, (one, other), (n, m) = max(
+        (
+            (found.first, FIRST, pair, (drawn[0], drawn[1])),
+            (found.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
+        ),
+        key=lambda s: (s[1] in rule.sides, (s[0][0] + 1) / (s[0][1] + 1)),
+    )
+    note = f"shares seen: {right} of {n} draws against {wrong} of {m}"
+    if -side in rule.sides:
+        note += (
+            f"; {worlds.names[other]} guessed on {rule.words(-side)} too, right {found.right} of "
+            f"{found.right + found.wrong} times in all"
+        )
+    chances = right / max(n, 1), wrong / max(m, 1)
+    return worlds.witness((one, other), worlds.said(rule.words(side)), chances, note)

@@ -1,4 +1,4 @@
-"""Numbers that an output is boiled down to, before a rule cuts them."""
+"""Numbers that an output is boiled down to, before a rule cuts them, and names of its entries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,53 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import cuts_between
-from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
+from fedrec_auditor.auditor.worlds.fields import Fields
+
+# Statistics of more different values than this are cut at quantiles, not between the values.
+_MOST_VALUES = 4096
+ROUNDING = 1e-9
+"""Values closer than this share of their size are one: their difference is rounding."""
+_FEW_CUTS = 4
+# So many values that came up so often are cut out of a range: an atom, if not a grid's; and as many
+# that came oftener than so many values on either side of them.
+_ATOMS, _REPEATED, _ABOUT = 64, 8, 8
+
+
+@dataclass(frozen=True, slots=True)
+class EntryNames:
+    """The entries of an output of ``shape``; ``fields`` where they encode a structure.
+
+    A part is an entry, or the entries of one field.
+    """
+
+    shape: tuple[int, ...]
+    fields: Fields | None = None
+
+    @property
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """The entries of each part."""
+        if self.fields is not None:
+            return self.fields.columns
+        return tuple((entry,) for entry in range(int(np.prod(self.shape))))
+
+    def of(self, entry: int) -> str:
+        """An entry as Python would write it, or what it says of its field."""
+        if self.fields is not None:
+            return self.fields.column_name(entry)
+        if not self.shape:
+            return "output"
+        return f"output[{', '.join(str(i) for i in np.unravel_index(entry, self.shape))}]"
+
+    def part(self, entries: tuple[int, ...]) -> str:
+        """The name of a part."""
+        return self.of(entries[0]) if self.fields is None else self.fields.name(entries[0])
+
+    def value(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
+        """What the part shows in an output ``row`` (entries of all,)."""
+        if self.fields is not None:
+            return self.fields.value(row, entries[0])
+        return str(row[entries[0]].item())
+
 
 Values = NDArray[Any]
 # So few whole numbers are told apart by comparing with each.
@@ -167,6 +212,15 @@ class Outcome:
         return f"{name} in {{{', '.join(values)}{more}}}"
 
 
+Statistic = Number | Outcome
+"""A number for each output, chosen before the outputs that count were drawn.
+
+``of`` computes it. ``cuts`` are its own, increasing, the part before the first for outputs not to
+be guessed on; None if it is to be cut where values suggest it. ``plain`` says that it is read off
+the output, ``words`` names the outputs whose statistic is in an interval.
+"""
+
+
 def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
     """Outputs (n, *shape) as (n, entries), all of them or those named."""
     flat = outputs.reshape(len(outputs), -1)
@@ -255,3 +309,59 @@ def plain_numbers(width: int) -> list[Number]:
             lambda x: np.abs(np.diff(x, axis=1)).sum(axis=1),
         ),
     ]
+
+
+def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Counts of ``values`` in the parts between ``cuts``: (len(cuts) + 1,)."""
+    if len(cuts) > _FEW_CUTS:
+        below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
+        return np.diff(below, prepend=0, append=len(values))
+    if values.dtype.kind == "b":
+        values = values.view(np.uint8)
+    whole = values.dtype.kind in "iu"
+    beyond = [
+        len(values),
+        *(int(np.count_nonzero(values >= (math.ceil(cut) if whole else cut))) for cut in cuts),
+        0,
+    ]
+    counts = np.array(beyond, dtype=np.int64)
+    return counts[:-1] - counts[1:]
+
+
+def _excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How far a value's count stands out of its neighbours', in deviations: an atom in a grid."""
+    around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
+    near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
+    usual = np.convolve(counts, around, "same") / near
+    return np.round((counts - usual) / np.sqrt(usual + 1.0), 9)
+
+
+def has_atoms(values: NDArray[Any]) -> bool:
+    """Whether some value came up so often that it is cut out of a range; see ``cuts_between``."""
+    return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
+
+
+def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
+    different = np.unique(values).astype(np.float64)
+    finite = different[np.isfinite(different)]
+    gaps = np.diff(finite)
+    apart = gaps > ROUNDING * np.maximum(np.abs(finite[1:]), np.abs(finite[:-1]))
+    if np.count_nonzero(apart) < _MOST_VALUES:
+        cuts = (finite[:-1] + gaps / 2)[apart]
+    else:
+        ordered = np.sort(values)
+        n = len(ordered)
+        tail = np.unique(np.geomspace(1, n / 16, 48).astype(np.int64))
+        ranks = np.concatenate([tail, np.linspace(n / 16, n - n / 16, 64).astype(int), n - tail])
+        counts = np.unique(values, return_counts=True)[1]
+        ranks_by = (counts, _excess(counts))
+        often = np.unique([np.argsort(-each, kind="stable")[:_ATOMS] for each in ranks_by])
+        common = different[often[counts[often] >= _REPEATED]]
+        cuts = np.concatenate([ordered[ranks], common, np.nextafter(common, np.inf)])
+        cuts = np.unique(cuts[np.isfinite(cuts)]).astype(np.float64)
+    if len(finite) == 0:
+        return np.zeros(1)
+    beyond = [finite[-1] + max(1.0, abs(finite[-1]))] if different[-1] == np.inf else []
+    before = [finite[0] - max(1.0, abs(finite[0]))] if different[0] == -np.inf else []
+    return np.concatenate([before, cuts, beyond])
