@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Witness
@@ -28,6 +28,26 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Taken as seen once more than it was, so that what the split never saw is not thought impossible.
 _UNSEEN = 1.0
+
+
+class Guesser(Protocol):
+    """What guesses the world of an output, or abstains."""
+
+    @property
+    def sides(self) -> frozenset[int]:
+        """The worlds that are ever guessed: FIRST, SECOND, or both."""
+        ...
+
+    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
+        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
+        ...
+
+    def words(self, side: int) -> str:
+        """The outputs on which ``side`` is guessed, in words."""
+        ...
+
+
+R = TypeVar("R", bound=Guesser, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +104,23 @@ class SampleBudget:
         return float(special.ndtri(1 - self.alpha))
 
     def expected_bound(
-        self, right: NDArray[np.float64], wrong: NDArray[np.float64], seen: float, *, both: bool
+        self,
+        right: ArrayLike,
+        wrong: ArrayLike,
+        seen: float,
+        *,
+        both: bool,
+        unseen: float = _UNSEEN,
     ) -> NDArray[np.float64]:
-        """The bound to expect from a rule that was right and wrong so often in ``seen`` draws."""
+        """The bound to expect from a rule that was right and wrong so often in ``seen`` draws.
+
+        It is taken to have been wrong ``unseen`` times more.
+        """
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / seen
         z = replace(self, alpha=alpha).quantile + self.caution * math.sqrt(scale)
-        return expected_epsilon(right * scale, (wrong + _UNSEEN) * scale, revealed, z)
+        right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
+        return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
 Array = NDArray[np.float64]
@@ -162,6 +192,15 @@ _CAUTION_BY_MODEL = 0.3
 SIMPLER = 0.01
 # Expected bounds this close are equal: the last bits of logarithms are a processor's.
 _TIED = 1e-9
+
+
+class Candidate(NamedTuple, Generic[R]):
+    """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
+
+    a: int
+    b: int
+    expected: float
+    rule: R
 
 
 class Option(NamedTuple):
@@ -424,24 +463,7 @@ def _ranks(n: float) -> NDArray[np.float64]:
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
 
 
-class Guesser(Protocol):
-    """What guesses the world of an output, or abstains."""
-
-    @property
-    def sides(self) -> frozenset[int]:
-        """The worlds that are ever guessed: FIRST, SECOND, or both."""
-        ...
-
-    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
-        ...
-
-    def words(self, side: int) -> str:
-        """The outputs on which ``side`` is guessed, in words."""
-        ...
-
-
-def counted(
+def count_guesses(
     worlds: Worlds,
     rules: Sequence[tuple[int, int, Guesser]],
     sizes: Mapping[int, int],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     NEITHER,
     SECOND,
     SIMPLER,
+    Candidate,
     SampleBudget,
 )
-from fedrec_auditor.auditor.worlds.guesses import expected_epsilon, failure_mass
 from fedrec_auditor.auditor.worlds.statistics import ROUNDING, EntryNames, as_floats
 
 _BLOCK = 1 << 22
@@ -148,21 +148,12 @@ class ExclusiveRule:
         return "seen under one input only: " + (" or ".join(said[:2]) or "nothing") + more
 
 
-class Found(NamedTuple):
-    """A rule for the worlds ``a`` and ``b``, and the bound to expect of it."""
-
-    expected: float
-    a: int
-    b: int
-    rule: ExclusiveRule
-
-
 def exclusive_rules(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
     budget: SampleBudget,
     names: EntryNames | None = None,
-) -> dict[tuple[int, int], Found]:
+) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
     """For each of ``pairs`` of worlds, the rule with the largest expected bound.
 
     ``outputs`` (n, *shape) are those of each world in a selection split. A set of values is judged
@@ -196,7 +187,7 @@ def exclusive_rules(
             if simpler and any(len(part) for part in option[1]):
                 best = option
         if best is not None:
-            found[a, b] = Found(best[0], a, b, ExclusiveRule(best[1]))
+            found[a, b] = Candidate(a, b, best[0], ExclusiveRule(best[1]))
     return found
 
 
@@ -212,11 +203,8 @@ def _option(
 
 def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
     """The bound to expect if ``seen`` draws held so many right and wrong guesses."""
-    scale = budget.draws / seen
-    revealed, alpha = failure_mass(budget.draws, both=True, delta=budget.delta, alpha=budget.alpha)
-    z = float(replace(budget, alpha=alpha).quantile)
-    counts = np.array(right * scale), np.array((wrong + _UNSEEN) * scale)
-    return max(0.0, float(expected_epsilon(*counts, revealed, z)))
+    bold = replace(budget, caution=0.0)
+    return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

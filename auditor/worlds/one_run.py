@@ -14,7 +14,13 @@ from scipy import special, stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Limit,
+    Observation,
+    Rates,
+    Request,
+    RuleAndLimit,
+)
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
 
@@ -247,7 +253,7 @@ class OneRun(Checked, RuleAndLimit):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of who was in one training"
 
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
         if worlds.coins is None:
             raise InputError(
@@ -290,7 +296,7 @@ class OneRun(Checked, RuleAndLimit):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (found, most))
             return Limit(shown, largest, witness)
 
-        return Seen(len(included), limit, f" ({source})")
+        return Observation(len(included), limit, f" ({source})")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """See ``RuleAndLimit``; of so many canaries."""

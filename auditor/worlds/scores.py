@@ -303,15 +303,13 @@ class OneRunScores(_Scores):
         scores: ArrayLike,
         included: ArrayLike,
         ids: ArrayLike | None = None,
-        coin_ids: ArrayLike | None = None,
         *,
         repeats: bool = False,
     ) -> Self:
-        """Scores, and coins in the same order; or in any order, if both come with identifiers.
+        """Scores, and coins in the same order; ``ids`` (m,) name their canaries, where known.
 
-        ``ids`` (m,) say whose a score is, ``coin_ids`` (m,) whose a coin. InputError for NaN, other
-        than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are missing, come twice, or
-        are not those of the coins, and coins that are not fair.
+        InputError for NaN, other than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are
+        missing or come twice, and coins that are not fair.
         """
         array = _checked(scores, ids, "a coin each", FEWEST_CANARIES)
         coins = np.asarray(included)
@@ -320,14 +318,6 @@ class OneRunScores(_Scores):
                 f"Expected a coin for each of {len(array)} canaries, true if it was included, got "
                 f"{coins.dtype} of shape {coins.shape}. Give one boolean a canary."
             )
-        if (ids is None) != (coin_ids is None):
-            raise InputError(
-                "Expected identifiers of scores and of coins or of neither, got those of one. Give "
-                "ids and coin_ids."
-            )
-        if ids is not None and coin_ids is not None:
-            _check_ids(coin_ids, len(coins), "a coin each")
-            coins = _matched(np.asarray(ids), np.asarray(coin_ids), coins)
         count = int(coins.sum())
         if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
             raise InputError(
@@ -361,7 +351,7 @@ class OneRunScores(_Scores):
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
         coins = np.repeat([True, False], [len(inside), len(outside)])
-        return cls.of(np.concatenate([inside, outside]), coins, ids, ids, repeats=repeats)
+        return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
         """The two histories of a canary, of which the coins chose."""
@@ -471,18 +461,3 @@ def _check_alike(
             f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
             "Score both sides alike."
         )
-
-
-def _matched(
-    ids: NDArray[Any], coin_ids: NDArray[Any], coins: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """The coins in the order of the scores; InputError unless each score has one."""
-    order = np.argsort(coin_ids)
-    places = np.searchsorted(coin_ids, ids, sorter=order).clip(max=len(order) - 1)
-    lost = ids != coin_ids[order[places]]
-    if lost.any():
-        raise InputError(
-            f"Expected a coin of every canary, got none of {ids[lost][0]!r}. A coin belongs to a "
-            "canary: give both of each."
-        )
-    return np.asarray(coins[order[places]])

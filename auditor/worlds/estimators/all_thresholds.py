@@ -16,15 +16,15 @@ from fedrec_auditor.accountants.statements.bound import check_confidence
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators.base import (
     NOISELESS,
-    Asked,
     Limit,
+    Observation,
     Rates,
+    Request,
     RuleAndLimit,
-    Seen,
     check_samples,
 )
 from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
-from fedrec_auditor.auditor.worlds.selection import drawn_scores, selected
+from fedrec_auditor.auditor.worlds.selection import draw_scores, select_rules
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Array = NDArray[np.float64]
@@ -202,13 +202,13 @@ class AllThresholds(RuleAndLimit):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """All scores, in no order; an output is one number, which may be infinite."""
         sizes, delta, event = worlds.sizes(asked.samples), asked.delta, None
         if worlds.stored is not None and worlds.stored[0].ndim > 1:
             scores, event = _guesses(worlds, asked, rng)
         else:
-            scores = drawn_scores(worlds, sizes, rng)
+            scores = draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
 
         def limit(alpha: float) -> Limit:
@@ -233,7 +233,7 @@ class AllThresholds(RuleAndLimit):
                 ),
             )
 
-        return Seen(sum(sizes), limit)
+        return Observation(sum(sizes), limit)
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """See ``RuleAndLimit``."""
@@ -243,21 +243,21 @@ class AllThresholds(RuleAndLimit):
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
         """The band over all epsilon and delta of two worlds, see ``ThresholdBand``."""
-        one, other = drawn_scores(worlds, worlds.sizes(check_samples(samples)), rng)
+        one, other = draw_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
 
 def _guesses(
-    worlds: Worlds, asked: Asked, rng: np.random.Generator
+    worlds: Worlds, asked: Request, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
     """Whether a rule that other stored rows chose guesses the rarer world; and the guess in words.
 
     Scores (n,) and (m,) of zeros and ones, one for each row that chose nothing.
     """
     selecting, counting = rng.spawn(2)
-    chosen = selected(worlds, asked, selecting)
+    chosen = select_rules(worlds, asked, selecting)
     left = chosen.left(worlds, asked.samples)
-    table = chosen.counted(worlds, left, counting.spawn(2)).sum(axis=0)
+    table = chosen.count(worlds, left, counting.spawn(2)).sum(axis=0)
     world = int(np.argmin(left))
     hits = table[:, world].tolist()
     words = [rule.words((FIRST, SECOND)[world]) for rule, _ in chosen.rules]

@@ -10,9 +10,15 @@ import numpy as np
 
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.decision_rules import SECOND, guess_witness
-from fedrec_auditor.auditor.worlds.estimators.base import Asked, Limit, Rates, RuleAndLimit, Seen
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Limit,
+    Observation,
+    Rates,
+    Request,
+    RuleAndLimit,
+)
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, coin_tosses, expected_guesses
-from fedrec_auditor.auditor.worlds.selection import RARE, selected, split_size
+from fedrec_auditor.auditor.worlds.selection import RARE, select_rules, split_size
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
@@ -48,13 +54,13 @@ class JointBinomial(RuleAndLimit):
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
     source = "guesses of the input, by a rule that other draws chose"
 
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """Outputs are numbers, booleans, strings, or arrays of them.
 
         Raises UnevenOutputs if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
-        chosen = selected(worlds, asked, selecting, judging=judging)
+        chosen = select_rules(worlds, asked, selecting, judging=judging)
         left = chosen.left(worlds, asked.samples)
         draws, share = coin_tosses(worlds, left)
         choosing, *streams = counting.spawn(3)
@@ -62,7 +68,7 @@ class JointBinomial(RuleAndLimit):
         drawn, rules = (first, draws - first), chosen.rules
         if worlds.stored is not None and (first > left[0] or draws - first > left[1]):
             rules = ()
-        tables = chosen.counted(worlds, drawn, streams) if rules else ()
+        tables = chosen.count(worlds, drawn, streams) if rules else ()
         counts = [
             GuessCounts.of(table, draws, share, both=SECOND in rule.sides)
             for table, (rule, _) in zip(tables, rules, strict=True)
@@ -84,7 +90,7 @@ class JointBinomial(RuleAndLimit):
             largest = most.epsilon(delta=asked.delta, alpha=(1.0 - RARE) * alpha)
             return Limit(max(shown(alpha), default=0.0), largest, witness)
 
-        return Seen(chosen.drawn + draws, limit)
+        return Observation(chosen.drawn + draws, limit)
 
     def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """The limit if every guess is right.
@@ -124,10 +130,10 @@ class Anytime(RuleAndLimit):
     )
     source = "guesses of the input, by a rule that other draws chose"
 
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """Outputs are numbers, booleans, strings, or arrays of them."""
         selecting, counting = rng.spawn(2)
-        chosen = selected(worlds, asked, selecting, most=_MOST_SPLIT, tossed=True)
+        chosen = select_rules(worlds, asked, selecting, most=_MOST_SPLIT, tossed=True)
         left = np.array(worlds.sizes(asked.samples)[:2]) - chosen.spent
         most, share = coin_tosses(worlds, left.tolist())
         both = any(SECOND in rule.sides for rule, _ in chosen.rules)
@@ -150,7 +156,7 @@ class Anytime(RuleAndLimit):
             if worlds.stored is not None and (drawn + fresh > left).any():
                 break
             drawn += fresh
-            table += chosen.counted(worlds, fresh, stream.spawn(2)).sum(axis=0)
+            table += chosen.count(worlds, fresh, stream.spawn(2)).sum(axis=0)
             looks.append(GuessCounts.of(table, total, share, both=both))
             shown = bound(asked.alpha)
             if exceeds(shown, self.above) or _settled(looks[-1], shown, self.precision):
@@ -163,7 +169,7 @@ class Anytime(RuleAndLimit):
         def limit(alpha: float) -> Limit:
             return Limit(bound(alpha), _largest(most, asked.delta, alpha, share), witness)
 
-        return Seen(chosen.drawn + int(drawn.sum()), limit, f"; {len(looks)} looks paid")
+        return Observation(chosen.drawn + int(drawn.sum()), limit, f"; {len(looks)} looks paid")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """See ``RuleAndLimit``."""

@@ -36,11 +36,11 @@ from fedrec_auditor.auditor.worlds.estimators.all_thresholds import (
     ThresholdBand,
     largest_epsilon,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Asked
+from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.estimators.guess_estimators import Anytime, JointBinomial, _share
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, selected, split_size
+from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, select_rules, split_size
 from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, cuts_between, histogram
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
@@ -234,7 +234,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
     for seed in seeds:
         selecting, judging = np.random.default_rng(seed).spawn(2)
-        chosen = selected(worlds, Asked(100_000, 0.0, 0.05), selecting, judging=judging)
+        chosen = select_rules(worlds, Request(100_000, 0.0, 0.05), selecting, judging=judging)
         rule, share = chosen.rules[0]
         assert share == 1.0 - RARE
         draws = sum(chosen.left(worlds, 100_000))
@@ -489,7 +489,7 @@ def test_thin_tails_do_not_win_by_luck() -> None:
     budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):
-        split = SelectionSplit.drawn(worlds, split_size(100_000), np.random.default_rng(seed))
+        split = SelectionSplit.draw(worlds, split_size(100_000), np.random.default_rng(seed))
         chosen = split.choose(budget)
         rule = chosen.rule
         ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])

@@ -419,14 +419,6 @@ def test_features_that_differ_nowhere_or_lie_far_out_are_no_error() -> None:
     assert OneRunScores.of(np.ones(400), included).bound().epsilon == 0
 
 
-def test_coins_find_their_scores_by_identifier() -> None:
-    scores = gaussian(3.0, 500, 5)
-    ids = np.array([f"user {i}" for i in range(500)])
-    order = np.random.default_rng(0).permutation(500)
-    found = OneRunScores.of(scores.scores, scores.included[order], ids, ids[order])
-    assert np.array_equal(found.included, scores.included)
-
-
 def test_scores_of_both_sides_are_one_training() -> None:
     rng = np.random.default_rng(9)
     inside, outside = rng.normal(2, 1, 1020), rng.normal(0, 1, 980)
@@ -447,11 +439,8 @@ FAIR = np.arange(40) % 2 == 0
         ({"included": np.ones(40, bool)}, "fair coins, got 40 of 40 included"),
         ({"scores": np.full(40, np.nan)}, "without NaN"),
         ({"scores": np.ones(19), "included": FAIR[:19]}, "at least 20 scores"),
-        ({"ids": range(40)}, "identifiers of scores and of coins or of neither"),
-        ({"ids": range(40), "coin_ids": range(39)}, "an identifier for each of 40"),
-        ({"ids": range(40), "coin_ids": [0, *range(39)]}, "got np.int64\\(0\\) twice"),
-        ({"ids": [0, *range(39)], "coin_ids": range(40)}, "got np.int64\\(0\\) twice"),
-        ({"ids": range(40), "coin_ids": range(1, 41)}, "got none of np.int64\\(0\\)"),
+        ({"ids": range(39)}, "an identifier for each of 40"),
+        ({"ids": [0, *range(39)]}, "got np.int64\\(0\\) twice"),
     ],
 )
 def test_coins_without_a_canary_of_their_own_are_refused(
