@@ -277,7 +277,7 @@ def check_statement(estimator: Estimator) -> None:
 class EstimatorContract(Contract, suite=__name__):
     """What every estimator must keep.
 
-    >>> from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+    >>> from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
     >>> EstimatorContract.check(AllThresholds())
     ()
     """

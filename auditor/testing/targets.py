@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_upper_bound,
 )
 from fedrec_auditor.auditor.testing.parts.checks import Contract, check_ranges
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.targets.components import Component, Kind
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions

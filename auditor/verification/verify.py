@@ -34,7 +34,7 @@ from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
     LEAST_TOGETHER,

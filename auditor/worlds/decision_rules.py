@@ -15,11 +15,11 @@ from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Witness
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, expected_epsilon, failure_mass
-from fedrec_auditor.auditor.worlds.learning import fitted
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
     cuts_between,
+    fitted,
     has_atoms,
     histogram,
 )

@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
     RuleAndLimit,
     fewest_samples,
 )
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
@@ -58,7 +58,7 @@ def measure(
 
     >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-    >>> from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+    >>> from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
     >>> worlds = Worlds(
     ...     names=("a fair coin", "a biased coin"),
     ...     scope=scope,

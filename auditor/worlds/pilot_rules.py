@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.worlds import learning
+from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget, candidate_rules
-from fedrec_auditor.auditor.worlds.learning import boosted, rounded
-from fedrec_auditor.auditor.worlds.statistics import Number
+from fedrec_auditor.auditor.worlds.statistics import Number, boosted, rounded
 
 Matrix = NDArray[np.float64]
 VOTES = 3
@@ -342,7 +341,7 @@ class WeightedSum:
         features = np.concatenate(worlds) @ white
         features[:, features.std(axis=0) < _FLAT] = 0.0
         features = np.column_stack([features, np.ones(len(both))])
-        weights = learning.fitted(features, ours, 1.0 - ours)
+        weights = statistics.fitted(features, ours, 1.0 - ours)
         weights = white @ weights[:-1]
         return cls(center, scale, rounded(weights / max(float(np.abs(weights).max()), 1e-300)))
 

@@ -18,8 +18,9 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds, ThresholdBand
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
+from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun, with_coins
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 from fedrec_auditor.targets.recorded.tensors import NumpyArchive

@@ -27,7 +27,6 @@ from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.exclusive_values import exclusive_rules
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.guesses import coin_tosses
-from fedrec_auditor.auditor.worlds.learning import learned_scores
 from fedrec_auditor.auditor.worlds.statistics import (
     EntryNames,
     Outcome,
@@ -36,6 +35,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     bits,
     cuts_between,
     histogram,
+    learned_scores,
     place_in_period,
     plain_numbers,
 )
@@ -142,7 +142,7 @@ class Selection(NamedTuple):
         sizes = worlds.sizes(samples)
         return [sizes[world] - self.spent for world in self.pair]
 
-    def count(
+    def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
         """Guesses of each rule on so many fresh outputs of the two worlds: ``count_guesses``."""
@@ -255,9 +255,8 @@ class SelectionSplit:
             best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose(common)
         bold: Candidate[Guesser] | None = exclusive.get(pair)
         bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
-        more = bolder and bolder.expected > max(_expected(best), _expected(bold))
-        if more and not (best and bolder.rule is best.rule):
-            bold = bolder
+        if bolder and bolder.expected > max(_expected(best), _expected(bold)):
+            bold = bold if best and bolder.rule is best.rule else bolder
         judged = size if compared else 0
         return self.selection(pair, ((best, 1.0 - RARE), (bold, RARE)), judged, len(compared))
 

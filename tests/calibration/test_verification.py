@@ -25,7 +25,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.testing.estimators import gaussian
 from fedrec_auditor.auditor.verification.verify import verify_ldp
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import (
     clopper_pearson_lower,
     clopper_pearson_upper,

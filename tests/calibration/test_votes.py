@@ -10,7 +10,7 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.testing.estimators import worlds_of
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateVotes, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.scores import check_repeats
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import Rates
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import event_epsilon
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 

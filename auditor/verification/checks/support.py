@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
-from fedrec_auditor.auditor.worlds.learning import rounded
+from fedrec_auditor.auditor.worlds.statistics import rounded
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     by_ratio,
     candidate_rules,
 )
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import Number, cuts_between, histogram
 

@@ -28,17 +28,22 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     DecisionRule,
     SampleBudget,
 )
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import (
+from fedrec_auditor.auditor.worlds.estimators.base import Request
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
+    AllThresholds,
+    Anytime,
+    JointBinomial,
+    _share,
+)
+from fedrec_auditor.auditor.worlds.guesses import (
     _FAMILIES,
     _RANKS,
     _SHARES,
-    AllThresholds,
+    GuessCounts,
     ThresholdBand,
+    clopper_pearson_lower,
     largest_epsilon,
 )
-from fedrec_auditor.auditor.worlds.estimators.base import Request
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import Anytime, JointBinomial, _share
-from fedrec_auditor.auditor.worlds.guesses import GuessCounts, clopper_pearson_lower
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, select_rules, split_size
 from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, cuts_between, histogram

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES
-from fedrec_auditor.auditor.worlds.estimators.guess_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     clopper_pearson_lower,

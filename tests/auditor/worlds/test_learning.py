@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.learning import STEP, learned_scores, rounded
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     CoordinateVotes,
     best_rule,
     logistic,
     rule_or_vote,
 )
-from fedrec_auditor.auditor.worlds.statistics import EntryNames
+from fedrec_auditor.auditor.worlds.statistics import STEP, EntryNames, learned_scores, rounded
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))

@@ -25,8 +25,8 @@ from fedrec_auditor.auditor.testing.estimators import (
     response,
     worlds_of,
 )
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.measure import Measured, Power, measure
 from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT

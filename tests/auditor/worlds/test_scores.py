@@ -17,7 +17,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import ThresholdBand
+from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.scores import (
     CANARY_USER,
     CanaryScores,
