@@ -129,8 +129,8 @@ _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
-def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array] | None:
-    """What to expect in each part, (m,) and (m,), in place of the counts; None if no model fits.
+def smoothed(first: Array, second: Array, middles: Array) -> Array | None:
+    """What to expect in each part, (2, m), in place of the counts; None if no model fits.
 
     ``first`` and ``second`` (m,) are counts, equally many in all, in parts around ``middles``. The
     log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
@@ -160,7 +160,7 @@ def smoothed(first: Array, second: Array, middles: Array) -> tuple[Array, Array]
         off = np.abs(np.cumsum(miss[order])) - 1.0
         if np.any(off > _DEVIATIONS * np.sqrt(np.cumsum(room[order]))):
             return None
-    return both * probability, both * (1 - probability)
+    return np.stack([both * probability, both * (1 - probability)])
 
 
 def _features(first: Array, second: Array, middles: Array, kept: NDArray[np.bool_]) -> Array:
@@ -177,9 +177,8 @@ def _median(counts: Array, middles: Array) -> float:
 
 
 Counts = NDArray[np.float64]
+"""Outputs of two worlds in each part, (2, m); of two halves of a split (2, 2, m)."""
 Table = NDArray[np.int8]
-Pair = tuple[Counts, Counts]
-Halves = tuple[Pair, Pair]
 # Cuts of which every two are tried together, and levels of the log-ratio that are tried.
 _TAILS = 64
 _LEVELS = 64
@@ -236,8 +235,7 @@ def candidate_rules(
         return []
     # The earlier half and the later one: a rule on what drifts, such as a clock, will not hold.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
-    early, late = (_counts(*pair, cuts) for pair in parts)
-    halves = early, late
+    halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
     chosen = by_tails(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
@@ -260,7 +258,7 @@ def candidate_rules(
     ]
 
 
-def by_tails(halves: Halves, budget: SampleBudget) -> Option:
+def by_tails(halves: Counts, budget: SampleBudget) -> Option:
     """The best two cuts: a guess at or above the upper one, a guess below the lower one.
 
     The bound expected is that of cuts chosen on either half and judged on the other.
@@ -271,16 +269,16 @@ def by_tails(halves: Halves, budget: SampleBudget) -> Option:
         right += _guessed(test, table)
         wrong += _guessed(test[::-1], table)
         both |= FIRST in table and SECOND in table
-    expected = budget.expected_bound(np.array(right), np.array(wrong), _seen(halves), both=both)
-    return Option(float(expected), float(expected), _best_tails([_whole(halves)], budget))
+    expected = budget.expected_bound(np.array(right), np.array(wrong), halves.sum(), both=both)
+    return Option(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def by_model(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
+def by_model(halves: Counts, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
     """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
 
     Neither the counts nor the model alone may make two cuts look better: the worse one counts.
     """
-    seen = _whole(halves)
+    seen = halves.sum(axis=0)
     modelled = smoothed(*seen, middles)
     if modelled is None:
         return None
@@ -290,19 +288,19 @@ def by_model(halves: Halves, middles: NDArray[np.float64], budget: SampleBudget)
     wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))
     both = FIRST in table and SECOND in table
     least, likely = (
-        s.expected_bound(right, wrong, _seen(halves), both=both) for s in (budget, bold)
+        s.expected_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
     )
     return Option(float(least), float(likely), table)
 
 
-def _guessed(counts: Pair, table: Table) -> float:
+def _guessed(counts: Counts, table: Table) -> float:
     """How many of the first are guessed to be of the first, and of the second of the second."""
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
-def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
+def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
     """The best two cuts by the least favourable of several views of the counts."""
-    total = views[0][0] + views[0][1]
+    total = views[0].sum(axis=0)
     seen, cuts = float(total.sum()), len(total) - 1
     rising = np.cumsum(total)
     lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
@@ -311,7 +309,7 @@ def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
     apart = np.flatnonzero(highs[:, None] >= lows)
     rights = []  # in each view, by what is guessed above and below: (4, pairs of cuts)
     for view in views:
-        sums = np.cumsum(np.stack(view), axis=1)
+        sums = np.cumsum(view, axis=1)
         below, above = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
         high = np.concatenate([above, nothing], axis=1)[:, highs]
         low = np.concatenate([below, nothing], axis=1)[:, lows]
@@ -336,7 +334,7 @@ def _best_tails(views: list[Pair], budget: SampleBudget) -> Table:
     return table
 
 
-def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
+def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
     """The best level of the smoothed log-ratio.
 
     The strengths of the whole are those of its average half, and levels stand between them: the
@@ -348,7 +346,7 @@ def by_ratio(halves: Halves, budget: SampleBudget) -> Option:
     return options[_first_best(np.array([option.likely for option in options]))]
 
 
-def by_surest(halves: Halves, budget: SampleBudget) -> list[Option]:
+def by_surest(halves: Counts, budget: SampleBudget) -> list[Option]:
     """The few parts that speak most surely for an input, for fresh draws to judge; see ``_TOP``."""
     options = []
     for errors in _SURE:
@@ -358,7 +356,7 @@ def by_surest(halves: Halves, budget: SampleBudget) -> list[Option]:
 
 
 def _above(
-    levels: NDArray[np.float64], halves: Halves, budget: SampleBudget, errors: float
+    levels: NDArray[np.float64], halves: Counts, budget: SampleBudget, errors: float
 ) -> list[Option]:
     """A guess of the likelier input in parts of at least each level of strength.
 
@@ -380,7 +378,7 @@ def _above(
         start = np.searchsorted(judged[order], levels)
         right += from_top[0][start]
         wrong += from_top[1][start]
-    expected = budget.expected_bound(right, wrong, _seen(halves), both=True)
+    expected = budget.expected_bound(right, wrong, halves.sum(), both=True)
     strength, whole = _average_strength(halves, errors)
     return [
         Option(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
@@ -388,7 +386,7 @@ def _above(
     ]
 
 
-def expected_at_a_glance(first: Counts, second: Counts, budget: SampleBudget) -> float:
+def expected_at_a_glance(first: Array, second: Array, budget: SampleBudget) -> float:
     """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
     strength, side = _strength(first, second)
     order = np.argsort(-strength)
@@ -406,26 +404,19 @@ def _first_best(expected: NDArray[np.float64]) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _average_strength(halves: Halves, errors: float) -> tuple[NDArray[np.float64], Table]:
-    first, second = _whole(halves)
+def _average_strength(halves: Counts, errors: float) -> tuple[NDArray[np.float64], Table]:
+    first, second = halves.sum(axis=0)
     return _strength(first / 2, second / 2, errors)
 
 
 def _strength(
-    first: Counts, second: Counts, errors: float = 1.0
+    first: Array, second: Array, errors: float = 1.0
 ) -> tuple[NDArray[np.float64], Table]:
     """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
     a, b = first + _SMOOTHING, second + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
     return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side
-
-
-def _counts(first: NDArray[Any], second: NDArray[Any], cuts: NDArray[np.float64]) -> Pair:
-    return (
-        histogram(first, cuts).astype(np.float64),
-        histogram(second, cuts).astype(np.float64),
-    )
 
 
 def _middles(
@@ -439,14 +430,6 @@ def _middles(
     some = counts > 0
     means[some] = np.add.reduceat(values, starts[some]) / counts[some]
     return means
-
-
-def _whole(halves: Halves) -> Pair:
-    return halves[0][0] + halves[1][0], halves[0][1] + halves[1][1]
-
-
-def _seen(halves: Halves) -> float:
-    return sum(float(counts.sum()) for half in halves for counts in half)
 
 
 def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:

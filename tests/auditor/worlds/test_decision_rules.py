@@ -104,7 +104,7 @@ def test_the_level_used_is_the_level_judged(
             )
             for _ in range(2)
         )
-        table = by_ratio((one, other), budget).table
+        table = by_ratio(np.array([one, other]), budget).table
         guessed = table != NEITHER
         assert guessed.any()
         assert (table == best)[guessed].all()

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 from sklearn.covariance import LedoitWolf
 
-from benchmarks.one_run import gaussian_inverse, gaussian_trade_off
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
 from fedrec_auditor.auditor.worlds.one_run import (
@@ -70,14 +69,14 @@ PUBLISHED = (
 and Jagielski 2023 as jax_privacy computes it (``auditing.py``)."""
 
 IDEAL = (
-    (1.0, 10_000, 0.401, 0.473, 0.497),
-    (2.0, 10_000, 0.938, 1.075, 1.159),
-    (4.0, 1_000, 1.312, 1.568, 1.884),
-    (4.0, 10_000, 1.967, 2.171, 2.495),
-    (8.0, 10_000, 3.587, 3.929, 4.974),
+    (1.0, 10_000, 0.401, 0.473),
+    (2.0, 10_000, 0.938, 1.075),
+    (4.0, 1_000, 1.312, 1.568),
+    (4.0, 10_000, 1.967, 2.171),
+    (8.0, 10_000, 3.587, 3.929),
 )
 """True epsilon at delta 1e-5 of Gaussians, canaries; what jax_privacy made of deterministic scores
-at the best of some thresholds: guesses one-sided and two-sided, Gaussian trade-off one-sided."""
+at the best of some thresholds: guesses one-sided and two-sided."""
 
 
 def count(m: int, r: int, v: int, *, both: bool = True) -> OneRunGuesses:
@@ -233,26 +232,6 @@ def shared(m: int, epsilon: float, delta: float) -> NDArray[np.float64]:
     return binomial(m, delta + (1 - delta) * special.expit(epsilon))
 
 
-def one_loss(m: int, mu: float) -> NDArray[np.float64]:
-    """Each coin by randomized response, whose epsilon mu t is drawn once for all canaries.
-
-    With t the distance of a normal variable of mean mu / 2 from 0 this is what Gaussian noise tells
-    of one canary: its curve is the Gaussian one, whatever the other coins are.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    most = mu / 2 + 9
-    t = most * (nodes + 1) / 2
-    density = stats.norm.pdf(t - mu / 2) + stats.norm.pdf(t + mu / 2)
-    mass = stats.binom.pmf(np.arange(m + 1)[:, None], m, special.expit(mu * t))
-    return np.asarray(mass @ (density * weights) * most / 2)
-
-
-def inside_only(mu: float) -> NDArray[np.float64]:
-    """Two canaries with Gaussian noise, the higher guessed in: right if both are, or it is."""
-    right = 0.25 + 0.5 * special.ndtr(mu / math.sqrt(2))
-    return np.array([1 - right, right])
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.5])
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize(("m", "r"), [(1, 1), (4, 2), (5, 5), (8, 3)])
@@ -270,38 +249,15 @@ def test_no_mechanism_is_refuted_more_often_than_allowed(
             assert count(m, r, v).explained(approximate_inverse(epsilon, delta), tail - 1e-12)
 
 
-@pytest.mark.parametrize("mu", [0.1, 0.7, 2.0])
-def test_gaussian_mechanisms_are_explained_by_their_curve(mu: float) -> None:
-    for m in (1, 3, 20):
-        each = binomial(m, float(special.ndtr(mu / 2)))  # guessed by its sign
-        for mass in (each, one_loss(m, mu)):
-            assert mass.sum() == pytest.approx(1)
-            assert mass @ np.arange(m + 1) == pytest.approx(m * special.ndtr(mu / 2))
-            for v in range(1, m + 1):
-                assert count(m, m, v).explained(gaussian_inverse(mu), mass[v:].sum() - 1e-12)
-    right = inside_only(mu)[1]
-    assert count(2, 1, 1, both=False).explained(gaussian_inverse(mu), right)
-    assert not count(2, 1, 1, both=False).explained(gaussian_inverse(mu / 2), right)
-
-
-def test_canaries_that_share_their_loss_are_right_together() -> None:
-    """A count as of independent canaries would refute true curves: so none is offered."""
-    m, mu = 1000, gaussian_mu(1.0, 1e-5)
-    v = int(stats.binom.isf(0.05, m, special.ndtr(mu / 2))) + 1
-    assert one_loss(m, mu)[v:].sum() > 0.2
-    assert gaussian_trade_off(count(m, m, v)) < 1.0
-
-
 def test_all_guessed_in_shows_more() -> None:
     alone, paired = count(10_000, 500, 470, both=False), count(10_000, 500, 470)
     known = {"delta": 1e-5, "alpha": 0.05}
     assert alone.trade_off_epsilon(**known) > paired.trade_off_epsilon(**known)
-    assert gaussian_trade_off(alone) > gaussian_trade_off(paired)
 
 
-@pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided", "gaussian"), IDEAL)
+@pytest.mark.parametrize(("truth", "m", "one_sided", "two_sided"), IDEAL)
 def test_ideal_gaussians_show_at_least_what_others_find(
-    truth: float, m: int, one_sided: float, two_sided: float, gaussian: float
+    truth: float, m: int, one_sided: float, two_sided: float
 ) -> None:
     """Scores at the quantiles (i + 1/2) / n, the best of all numbers of guesses.
 
@@ -318,8 +274,6 @@ def test_ideal_gaussians_show_at_least_what_others_find(
     twos = [count(m, 2 * each.guesses, 2 * each.right) for each in ones]
     assert one_sided - 1e-3 <= max(each.epsilon(**known) for each in ones) < truth
     assert two_sided - 1e-3 <= max(each.epsilon(**known) for each in twos) < truth
-    few = ones[:: max(1, len(ones) // 60)]
-    assert gaussian - 1e-3 <= max(gaussian_trade_off(each) for each in few) < truth
 
 
 def reached(inverse: Callable[[float], float], epsilon: float, delta: float, y: float) -> float:
