@@ -119,10 +119,7 @@ class CandidateInputs:
 
     @classmethod
     def of(
-        cls,
-        dist: OutputDistribution,
-        inputs: Iterable[Any] | SearchStrategy[Any] | None,
-        seed: int,
+        cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
         """The inputs given, or those of the domain of ``dist``; InputError if there are none."""
         from hypothesis import strategies as st

@@ -36,6 +36,8 @@ from fedrec_auditor.accountants.statements.bound import (
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
+Floats = NDArray[np.float64]
+
 ROUNDING = 2.0**-46
 """Relative error a probability may have by rounding, for each output added up.
 
@@ -57,8 +59,8 @@ class _Joint(NamedTuple):
     a: int
     b: int
     exchanged: int
-    log_p: NDArray[np.float64]
-    log_q: NDArray[np.float64]
+    log_p: Floats
+    log_q: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class ProbabilityTable:
     the true one.
     """
 
-    log_probs: NDArray[np.float64]
+    log_probs: Floats
     name_input: Callable[[int], str]
     name_output: Callable[[int], str] = str
     copies: int = 1
@@ -97,7 +99,7 @@ class ProbabilityTable:
             )
         return max(hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
 
-    def _pairs(self) -> Iterator[tuple[NDArray[np.float64], ...]]:
+    def _pairs(self) -> Iterator[tuple[Floats, ...]]:
         """The log-probabilities of one copy under every ordered pair of inputs."""
         return itertools.permutations(self.log_probs, 2)
 
@@ -195,12 +197,7 @@ def exact_bound(
 ) -> Bound:
     """A calculated lower bound, which holds with certainty."""
     return Bound(
-        epsilon=epsilon,
-        delta=delta,
-        side=Side.LOWER,
-        scope=scope,
-        source=source,
-        witness=witness,
+        epsilon=epsilon, delta=delta, side=Side.LOWER, scope=scope, source=source, witness=witness
     )
 
 

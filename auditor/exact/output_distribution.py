@@ -19,6 +19,8 @@ from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
 
+Floats = NDArray[np.float64]
+
 
 _ORDER = 16
 AGREEMENT = 1e-10
@@ -26,10 +28,10 @@ AGREEMENT = 1e-10
 _ROUNDS = 24
 _MOST_CELLS = 1 << 14
 
-Densities = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Densities = Callable[[Floats], Floats]
 
 
-def _clenshaw_curtis(order: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _clenshaw_curtis(order: int) -> tuple[Floats, Floats]:
     """Nodes on [-1, 1], both ends included, and weights: exact on polynomials of that degree."""
     nodes = np.cos(np.pi * np.arange(order + 1) / order)
     degrees = np.arange(order + 1)
@@ -50,14 +52,14 @@ class Cells:
     cell lies in, and ``doubt`` (densities,) is about what lies in the cells that were left out.
     """
 
-    masses: NDArray[np.float64]
+    masses: Floats
     cell: NDArray[np.int64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    doubt: NDArray[np.float64]
+    low: Floats
+    high: Floats
+    doubt: Floats
 
 
-def integrate(densities: Densities, edges: NDArray[np.float64]) -> Cells:
+def integrate(densities: Densities, edges: Floats) -> Cells:
     """Masses between rising ``edges``: relative error about ``AGREEMENT`` on every cell kept.
 
     ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of
@@ -88,7 +90,7 @@ def integrate(densities: Densities, edges: NDArray[np.float64]) -> Cells:
     return Cells(masses, cells.astype(np.int64), lows, highs, doubt)
 
 
-def edges_around(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def edges_around(points: Floats) -> Floats:
     """Rising edges, dense where ``points`` are and reaching 2^40 times as far on either side."""
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)
@@ -144,7 +146,7 @@ class OutputDistribution:
     worst_case: WorstCase | None = None
     unbounded: bool = False
     outputs: NDArray[Any] | None = None
-    densities: Callable[[Sequence[Any], Any], NDArray[np.float64]] | None = None
+    densities: Callable[[Sequence[Any], Any], Floats] | None = None
     atoms: Sequence[float] = ()
 
     @classmethod
@@ -180,7 +182,7 @@ class OutputDistribution:
             return replace(dist, unbounded=True)
         return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
-    def log_prob(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+    def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
         """Log-probabilities (n,) of ``outputs`` (n, *output shape) that were drawn.
 
         InputError if it raises, or gives NaN, +inf or another shape.
@@ -200,7 +202,7 @@ class OutputDistribution:
             )
         return found
 
-    def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> NDArray[np.float64]:
+    def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> Floats:
         """``log_prob`` under each of ``inputs`` (inputs, n), of outputs that nobody drew.
 
         NaN where it has no answer.
@@ -267,7 +269,7 @@ class OutputDistribution:
         )
         return replace(self, outputs=every, sampler=replace(self.sampler, reader=reader))
 
-    def _ask(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+    def _ask(self, outputs: NDArray[Any], value: Any) -> Floats:
         with np.errstate(all="ignore"):
             if self.spelt is not None:
                 return self._singly(outputs, value)
@@ -279,7 +281,7 @@ class OutputDistribution:
                 found = self._singly(outputs, value)
         return found
 
-    def _singly(self, outputs: NDArray[Any], value: Any) -> NDArray[np.float64]:
+    def _singly(self, outputs: NDArray[Any], value: Any) -> Floats:
         """Of one output at a time, each different one once; numbers and words as Python's own."""
         if outputs.ndim > 1:
             return np.array([float(self.density(output, value)) for output in outputs])
@@ -331,9 +333,7 @@ def _confirmed(
     return replace(worst_case, exhaustive=worst_case.exhaustive and bool(sums))
 
 
-def _adds_up(
-    mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: NDArray[np.float64]
-) -> bool:
+def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table: Floats) -> bool:
     """Whether the whole's log-probability at ``copies`` worst outputs is the sum of the part's."""
     copies, shape = worst_case.copies, mechanism.output_shape
     outer = len(shape) - len(part.output_shape)
@@ -350,7 +350,7 @@ def _adds_up(
     return True
 
 
-def without_underflow(log_probs: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
     """``log_probs`` (inputs, outputs) without ratios that exist only by underflow.
 
     A log-probability computed as log(p) is log 0 where p is below the smallest double. So a log 0
@@ -364,7 +364,7 @@ def without_underflow(log_probs: NDArray[np.float64], epsilon: float) -> NDArray
     return np.where(lost, np.minimum(high, -DEEPEST), log_probs)
 
 
-def in_singles(log_probs: NDArray[np.float64]) -> bool:
+def in_singles(log_probs: Floats) -> bool:
     """Whether log-probabilities were computed in single precision, by the bits that they have."""
     finite = log_probs[np.isfinite(log_probs)]
     with np.errstate(over="ignore"):

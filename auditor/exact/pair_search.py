@@ -33,6 +33,8 @@ from fedrec_auditor.auditor.exact.output_distribution import (
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import plainly
 
+Floats = NDArray[np.float64]
+
 # Any epsilon that a search meets and that is not infinite is below.
 _ENDLESS = 1e5
 
@@ -121,7 +123,7 @@ class PairSearch(ABC):
         return self.seen[key]
 
     @abstractmethod
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> PairEpsilon:
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """The largest epsilon by ``outputs`` of these log-probabilities, (2, outputs)."""
 
     @abstractmethod
@@ -184,12 +186,7 @@ class LogRatio(PairSearch):
         return max(found, other, key=lambda each: each.epsilon)
 
     def shown(
-        self,
-        a: Any,
-        b: Any,
-        outputs: Any,
-        log_probs: NDArray[np.float64],
-        typical: float | None = None,
+        self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
         """The largest ratio among ``outputs``; where nobody drew them, see ``_ratios``."""
         if not self.outputs.shape:
@@ -276,7 +273,7 @@ class LogRatio(PairSearch):
         spare = found.epsilon - self.epsilon
         least = found.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
 
-        def density(outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        def density(outputs: Floats) -> Floats:
             return self.dist.try_log_probs(outputs, (found.a, found.b))
 
         for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
@@ -331,9 +328,7 @@ class LogRatio(PairSearch):
     ) -> PairEpsilon:
         return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
-    def _ratios(
-        self, one: NDArray[np.float64], other: NDArray[np.float64], typical: float | None
-    ) -> NDArray[np.float64]:
+    def _ratios(self, one: Floats, other: Floats, typical: float | None) -> Floats:
         """How much likelier each output is under the first: -inf where that does not count.
 
         An output that nobody drew counts only if the claim would leave it, in log-probability, near
@@ -380,7 +375,7 @@ class Divergence(PairSearch):
         how = "integrated from below" if self.outputs.continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: NDArray[np.float64]) -> PairEpsilon:
+    def shown(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
         """The least epsilon by these outputs."""
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
@@ -445,7 +440,7 @@ class Divergence(PairSearch):
 
     def _least(
         self,
-        log_probs: NDArray[np.float64],
+        log_probs: Floats,
         a: Any,
         b: Any,
         delta: float,
@@ -456,7 +451,7 @@ class Divergence(PairSearch):
         bound = table.lower_bound(ONE_REPORT, delta)
         return PairEpsilon(bound.epsilon, bound.witness)
 
-    def _check_mass(self, masses: NDArray[np.float64], a: Any, b: Any) -> None:
+    def _check_mass(self, masses: Floats, a: Any, b: Any) -> None:
         for mass, value in zip(masses, (a, b), strict=True):
             if mass > 1.0 + 1e-6:
                 raise InputError(

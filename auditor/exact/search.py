@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.candidate_outputs import (
-    BUT,
-    SELDOM,
-    CandidateOutputs,
-)
+from fedrec_auditor.auditor.exact.candidate_outputs import BUT, SELDOM, CandidateOutputs
 from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,

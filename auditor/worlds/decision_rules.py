@@ -25,6 +25,8 @@ from fedrec_auditor.auditor.worlds.statistics import (
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
+Floats = NDArray[np.float64]
+
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Taken as seen once more than it was, so that what the split never saw is not thought impossible.
 _UNSEEN = 1.0
@@ -58,7 +60,7 @@ class DecisionRule:
     """
 
     statistic: Statistic
-    cuts: NDArray[np.float64]
+    cuts: Floats
     table: NDArray[np.int8]
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
@@ -111,7 +113,7 @@ class SampleBudget:
         *,
         both: bool,
         unseen: float = _UNSEEN,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """The bound to expect from a rule that was right and wrong so often in ``seen`` draws.
 
         It is taken to have been wrong ``unseen`` times more.
@@ -123,13 +125,12 @@ class SampleBudget:
         return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
-Array = NDArray[np.float64]
 # A tail whose counts are so many deviations off refutes the model.
 _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
-def smoothed(first: Array, second: Array, middles: Array) -> Array | None:
+def smoothed(first: Floats, second: Floats, middles: Floats) -> Floats | None:
     """What to expect in each part, (2, m), in place of the counts; None if no model fits.
 
     ``first`` and ``second`` (m,) are counts, equally many in all, in parts around ``middles``. The
@@ -163,7 +164,7 @@ def smoothed(first: Array, second: Array, middles: Array) -> Array | None:
     return np.stack([both * probability, both * (1 - probability)])
 
 
-def _features(first: Array, second: Array, middles: Array, kept: NDArray[np.bool_]) -> Array:
+def _features(first: Floats, second: Floats, middles: Floats, kept: NDArray[np.bool_]) -> Floats:
     centres = [_median(counts[kept], middles[kept]) for counts in (first, second)]
     low, high = min(centres), max(centres)
     spread = max(float(np.std(middles[kept])), 1e-300)
@@ -172,11 +173,11 @@ def _features(first: Array, second: Array, middles: Array, kept: NDArray[np.bool
     return np.stack([np.ones(len(z)), z, clipped, z * z], axis=1)
 
 
-def _median(counts: Array, middles: Array) -> float:
+def _median(counts: Floats, middles: Floats) -> float:
     return float(middles[np.searchsorted(np.cumsum(counts), counts.sum() / 2)])
 
 
-Counts = NDArray[np.float64]
+Counts = Floats
 """Outputs of two worlds in each part, (2, m); of two halves of a split (2, 2, m)."""
 Table = NDArray[np.int8]
 # Cuts of which every two are tried together, and levels of the log-ratio that are tried.
@@ -214,10 +215,7 @@ class Option(NamedTuple):
 
 
 def candidate_rules(
-    statistic: Statistic,
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    budget: SampleBudget,
+    statistic: Statistic, first: Floats, second: Floats, budget: SampleBudget
 ) -> list[tuple[float, DecisionRule]]:
     """Rules on ``statistic`` with the bounds to expect of them; first the one that looks best.
 
@@ -273,7 +271,7 @@ def by_tails(halves: Counts, budget: SampleBudget) -> Option:
     return Option(float(expected), float(expected), _best_tails([halves.sum(axis=0)], budget))
 
 
-def by_model(halves: Counts, middles: NDArray[np.float64], budget: SampleBudget) -> Option | None:
+def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | None:
     """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
 
     Neither the counts nor the model alone may make two cuts look better: the worse one counts.
@@ -355,9 +353,7 @@ def by_surest(halves: Counts, budget: SampleBudget) -> list[Option]:
     return options
 
 
-def _above(
-    levels: NDArray[np.float64], halves: Counts, budget: SampleBudget, errors: float
-) -> list[Option]:
+def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) -> list[Option]:
     """A guess of the likelier input in parts of at least each level of strength.
 
     They are judged crosswise: ordered by one half, judged by the other.
@@ -386,7 +382,7 @@ def _above(
     ]
 
 
-def expected_at_a_glance(first: Array, second: Array, budget: SampleBudget) -> float:
+def expected_at_a_glance(first: Floats, second: Floats, budget: SampleBudget) -> float:
     """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
     strength, side = _strength(first, second)
     order = np.argsort(-strength)
@@ -398,20 +394,18 @@ def expected_at_a_glance(first: Array, second: Array, budget: SampleBudget) -> f
     )
 
 
-def _first_best(expected: NDArray[np.float64]) -> int:
+def _first_best(expected: Floats) -> int:
     """The first place of the largest number, those within last bits of it included."""
     flat = expected.ravel()
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _average_strength(halves: Counts, errors: float) -> tuple[NDArray[np.float64], Table]:
+def _average_strength(halves: Counts, errors: float) -> tuple[Floats, Table]:
     first, second = halves.sum(axis=0)
     return _strength(first / 2, second / 2, errors)
 
 
-def _strength(
-    first: Array, second: Array, errors: float = 1.0
-) -> tuple[NDArray[np.float64], Table]:
+def _strength(first: Floats, second: Floats, errors: float = 1.0) -> tuple[Floats, Table]:
     """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
     a, b = first + _SMOOTHING, second + _SMOOTHING
     ratio = np.log(a / b)
@@ -419,9 +413,7 @@ def _strength(
     return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side
 
 
-def _middles(
-    first: NDArray[np.float64], second: NDArray[np.float64], cuts: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
     """Mean of the values in each part; NaN where there is none."""
     values = np.sort(as_floats(np.concatenate([first, second])).ravel())
     starts = np.append(0, np.searchsorted(values, cuts))
@@ -432,7 +424,7 @@ def _middles(
     return means
 
 
-def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
+def _spread(tails: Floats) -> NDArray[np.int64]:
     """Positions in increasing ``tails``, about ``_TAILS``, evenly in rank and in its logarithm."""
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
@@ -441,7 +433,7 @@ def _spread(tails: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=64)
-def _ranks(n: float) -> NDArray[np.float64]:
+def _ranks(n: float) -> Floats:
     """About ``_TAILS`` numbers from 1 to n; a selection asks for the same ones again and again."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
 

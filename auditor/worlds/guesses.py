@@ -15,19 +15,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.estimators.base import NOISELESS, Rates
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
+Floats = NDArray[np.float64]
 
-def clopper_pearson_lower(
-    successes: ArrayLike, trials: ArrayLike, alpha: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+
+def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
     """Exact lower confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
     limit = special.betaincinv(np.maximum(k, 1), np.asarray(trials) - k + 1, alpha)
     return np.where(k > 0, limit, 0.0)
 
 
-def clopper_pearson_upper(
-    successes: ArrayLike, trials: ArrayLike, alpha: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
+def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float | Floats) -> Floats:
     """Exact upper confidence limit of a proportion at level 1 - alpha."""
     k = np.asarray(successes, dtype=np.float64)
     rest = np.asarray(trials) - k
@@ -42,7 +40,7 @@ def event_epsilon(
     *,
     delta: float,
     alpha: float,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Least epsilon that explains an event: ln((P_low - delta) / Q_high), at least 0.
 
     ``hits`` of ``trials`` samples of one world and ``misses`` of ``others`` of the other fell into
@@ -176,7 +174,7 @@ def failure_mass(
 
 def joint_binomial_epsilon(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
-) -> NDArray[np.float64]:
+) -> Floats:
     """Least epsilon that explains how often guesses were right, at least 0; vectorised.
 
     Let a fair coin choose each output's input. Given an output that reveals nothing, the
@@ -199,9 +197,7 @@ def expected_guesses(draws: int, rates: Rates, delta: float, alpha: float) -> fl
     return float(joint_binomial_epsilon(draws * right, draws * wrong, revealed, left).max())
 
 
-def expected_epsilon(
-    right: NDArray[np.float64], wrong: NDArray[np.float64], revealed: int, z: float
-) -> NDArray[np.float64]:
+def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
     """``joint_binomial_epsilon`` in closed form, for counts that need not be whole; no bound.
 
     It serves to choose a rule. ``z`` is the normal quantile of the level. The Clopper-Pearson limit
@@ -218,7 +214,6 @@ def expected_epsilon(
     return np.asarray(np.where(known, np.log(sure / (wrong + 1)) - quantile, -np.inf))
 
 
-Array = NDArray[np.float64]
 _RATIO = 1.2  # of one rank to the next
 _MOST = 1 << 50
 _FAMILIES = 4  # above and below a threshold, with either world in the numerator
@@ -253,15 +248,15 @@ class ThresholdBand:
     but the four limits of two chances do.
     """
 
-    low: Array
-    high: Array
-    thresholds: Array
+    low: Floats
+    high: Floats
+    thresholds: Floats
     above: NDArray[np.bool_]
     first: NDArray[np.bool_]
     alpha: float
 
     @classmethod
-    def of(cls, one: Array, other: Array, alpha: float) -> ThresholdBand:
+    def of(cls, one: Floats, other: Floats, alpha: float) -> ThresholdBand:
         """From scores of two worlds, (n,) and (m,), in any order; they are sorted, copies are."""
         ordered = np.sort(one), np.sort(other)
         binary = _binary(one, other)
@@ -302,7 +297,7 @@ class ThresholdBand:
         sure = self.low[k] - delta
         return float(np.log(sure / self.high[k])) if sure > self.high[k] else 0.0
 
-    def delta(self, epsilon: ArrayLike) -> Array:
+    def delta(self, epsilon: ArrayLike) -> Floats:
         """Delta is at least this at each ``epsilon``; holds for all of them at once."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.low - ratio * self.high).max(axis=-1), 0.0))
@@ -332,18 +327,18 @@ class ThresholdBand:
         return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
-def _binary(one: Array, other: Array) -> bool:
+def _binary(one: Floats, other: Floats) -> bool:
     return all(np.isin(side, (0, 1)).all() for side in (one, other))
 
 
-def _beyond(ordered: Array, cuts: Array, above: bool) -> NDArray[np.intp]:
+def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
     """The number of ``ordered`` scores (n,) strictly above each of the cuts (k,), or below it."""
     if above:
         return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
-def largest_epsilon(one: Array, other: Array, *, delta: float, alpha: float) -> float:
+def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
     """The epsilon that as many scores of this kind show where their worlds do not overlap.
 
     ``one`` (n,) and ``other`` (m,) are scores of two worlds.

@@ -80,11 +80,7 @@ def measure(
 
     first, again = rng.spawn(2)
     bound, alarm = estimator.bounds(
-        worlds,
-        delta=delta,
-        confidences=(confidence, ALARM_CONFIDENCE),
-        samples=samples,
-        rng=first,
+        worlds, delta=delta, confidences=(confidence, ALARM_CONFIDENCE), samples=samples, rng=first
     )
     if not any(refutes(bound, claim) for claim in claims):
         return Measured(bound=bound, alarm=alarm, repeated=False)

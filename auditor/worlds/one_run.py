@@ -24,12 +24,13 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
 
-Matrix = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
 # Entries beyond these quantiles of their column are brought back to them.
 _REACH = (0.005, 0.995)
 
 
-def discriminants(rows: Matrix, contrasts: Matrix) -> Matrix:
+def discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Scores (n, k) of ``rows`` (n, d) along k linear discriminants.
 
     A column of ``contrasts`` (n, k) weighs the rows whose kind is known so that the weighted sum is
@@ -59,7 +60,7 @@ def discriminants(rows: Matrix, contrasts: Matrix) -> Matrix:
     return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
 
 
-def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Matrix:
+def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
     """Weights (n,) by which the difference of the means of rows is a sum.
 
     Rows ``chosen`` (k,) are of the first kind where ``labels`` (k,) is true. All 0 if there is one
@@ -312,10 +313,7 @@ class OneRun(Checked, RuleAndLimit):
         """The one that is asked for, or the one that shows more."""
         if self.method != AUTO:
             return THEOREMS[self.method]
-        return max(
-            THEOREMS.values(),
-            key=lambda each: each[0](expected, delta=delta, alpha=alpha),
-        )
+        return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
 
 
 def with_coins(
@@ -335,7 +333,7 @@ def with_coins(
 
 def _values(
     scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """A score of every canary, (m,), larger for those that seem included, of rows (m, d).
 
     Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
@@ -357,7 +355,7 @@ def _values(
     return values, values[selecting]
 
 
-def _ranked(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
+def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     """The order of values from the highest to the lowest, ties in a random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
@@ -385,12 +383,7 @@ def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, i
     return (int(inside[best]), int(outside[best])), float(right[best] / guesses[best])
 
 
-def _guessed_in(
-    guesses: int,
-    values: NDArray[np.float64],
-    known: NDArray[np.float64],
-    shares: tuple[int, int],
-) -> int:
+def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
     """How many of ``guesses`` among others of these ``values`` are guessed in.
 
     ``known`` values (n,) increase. As many of the others as are beyond the ``shares`` highest and

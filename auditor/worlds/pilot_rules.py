@@ -12,7 +12,8 @@ from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget, candidate_rules
 from fedrec_auditor.auditor.worlds.statistics import Number, boosted, rounded
 
-Matrix = NDArray[np.float64]
+Floats = NDArray[np.float64]
+
 VOTES = 3
 """Numbers of votes: a log-likelihood ratio, values of one world only, and numbers beyond a range.
 """
@@ -41,12 +42,12 @@ class NoiseShape:
     that bounded noise has an end, known as well as these tell it.
     """
 
-    points: Matrix
-    logs: Matrix
-    tails: Matrix
+    points: Floats
+    logs: Floats
+    tails: Floats
 
     @classmethod
-    def of(cls, residuals: Matrix) -> NoiseShape:
+    def of(cls, residuals: Floats) -> NoiseShape:
         """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
         ordered = np.sort(residuals)
         n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
@@ -64,7 +65,7 @@ class NoiseShape:
         tops = np.log((tail + 1) / n * rates)
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
-    def log(self, z: Matrix) -> Matrix:
+    def log(self, z: Floats) -> Floats:
         """The logarithm of the density at ``z``."""
         out = np.interp(z, self.points, self.logs)
         for side, (end, rate, top) in enumerate(self.tails.T):
@@ -84,17 +85,17 @@ class CoordinateVotes:
     """
 
     noisy: NDArray[np.intp]
-    centers: Matrix
-    scales: Matrix
-    low: Matrix
-    high: Matrix
+    centers: Floats
+    scales: Floats
+    low: Floats
+    high: Floats
     shape: NoiseShape | None
-    atoms: Matrix
-    steps: Matrix
-    phases: Matrix
+    atoms: Floats
+    steps: Floats
+    phases: Floats
 
     @classmethod
-    def of(cls, first: Matrix, second: Matrix) -> CoordinateVotes:
+    def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
         """From messages (n, d) of either world, from the same coins if they can be.
 
         Coins that do the same in both worlds cancel in the difference of the centers. What differs
@@ -144,7 +145,7 @@ class CoordinateVotes:
             phases=phases,
         )
 
-    def __call__(self, messages: Matrix) -> Matrix:
+    def __call__(self, messages: Floats) -> Floats:
         """Votes (n, ``VOTES``) of ``messages`` (n, d): see there."""
         out = np.zeros((len(messages), VOTES))
         if self.shape is not None:
@@ -164,7 +165,7 @@ class CoordinateVotes:
         out[:, 1] += on[0] - on[1]
         return out
 
-    def _on_grid(self, world: int, messages: Matrix) -> Matrix:
+    def _on_grid(self, world: int, messages: Floats) -> Floats:
         """How many coordinates lie on the world's grid, of those where the other has another."""
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.steps, self.phases)
@@ -176,18 +177,18 @@ class CoordinateVotes:
         return np.asarray((np.abs(off) < _NEAR).sum(axis=1), float)
 
 
-def _center(kind: int, worlds: Matrix) -> Matrix:
+def _center(kind: int, worlds: Floats) -> Floats:
     """Mean, median or middle of the range of messages (worlds, n, d), (worlds, d)."""
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
 
 
-def _root_mean(values: Matrix) -> float:
+def _root_mean(values: Floats) -> float:
     return float(np.sqrt((values**2).mean())) if values.size else 0.0
 
 
-def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
+def _ends(worlds: Floats) -> tuple[Floats, Floats]:
     """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
@@ -195,11 +196,11 @@ def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
     return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
 
 
-def _near(x: Matrix, value: Matrix) -> NDArray[np.bool_]:
+def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.abs(x - value) <= _ROUNDING * np.abs(value) + 1e-300)
 
 
-def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
+def _atoms(worlds: Floats, size: Floats) -> Floats:
     """The least and the largest value that comes again and again, (2, 2, d), NaN where none does.
 
     And hardly ever in the other world: one that does by chance speaks for neither.
@@ -221,7 +222,7 @@ def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
     return np.where(np.moveaxis(times, 0, 1) * _RARER > often, np.nan, both)
 
 
-def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:
+def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     """Steps of the grids on which coordinates lie in either world, and a point of each, (2, d)."""
     unit = size * _SINGLE
     base = worlds[:, :1]
@@ -236,13 +237,13 @@ def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:
     return np.where(fits, step, 0.0), base[:, 0]
 
 
-def _off(x: Matrix, step: Matrix) -> Matrix:
+def _off(x: Floats, step: Floats) -> Floats:
     """How far ``x`` is from a multiple of ``step``, in steps; 0 of infinite ones."""
     steps = x / step
     return np.asarray(steps - np.rint(steps))
 
 
-Rule = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Rule = Callable[[Floats], Floats]
 """Numbers (n,) for features (n, f), larger in the first world."""
 _MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
 _FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
@@ -258,7 +259,7 @@ _VOTES_IN_WORDS = (
 _FLAT = 1e-3  # deviation of a whitened feature over both worlds, less is nothing but rounding
 
 
-def best_rule(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[Rule, str]:
+def best_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
     """The rule for features (n, f) of either world, and which one it is.
 
     One feature alone, if that keeps the worlds farther apart than it varies within them; or
@@ -273,15 +274,15 @@ def best_rule(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[
     return WeightedSum.fitted(first, second), "weighed by a logistic regression"
 
 
-def logistic(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[Rule, str]:
+def logistic(first: Floats, second: Floats) -> tuple[Rule, str]:
     """The logistic regression of the world on features, which needs no word."""
     return WeightedSum.fitted(first, second), ""
 
 
 def rule_or_vote(
     fitted: Callable[..., tuple[Rule, str]],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
+    first: Floats,
+    second: Floats,
     votes: int,
     budget: SampleBudget,
 ) -> tuple[Rule, str]:
@@ -321,12 +322,12 @@ def _column(place: int) -> Rule:
 class WeightedSum:
     """A weighted sum of standardised features, larger in the first world."""
 
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    center: Floats
+    scale: Floats
+    weights: Floats
 
     @classmethod
-    def fitted(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> WeightedSum:
+    def fitted(cls, first: Floats, second: Floats) -> WeightedSum:
         """The logistic regression of the world on features, whitened, without their tails."""
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
@@ -346,7 +347,7 @@ class WeightedSum:
         return cls(center, scale, rounded(weights / max(float(np.abs(weights).max()), 1e-300)))
 
     @classmethod
-    def of_one(cls, first: NDArray[np.float64], second: NDArray[np.float64]) -> WeightedSum | None:
+    def of_one(cls, first: Floats, second: Floats) -> WeightedSum | None:
         """The feature whose worlds are farthest apart, if that is more than it varies in either."""
         (low, top), (least, most) = (
             (each.min(axis=0), each.max(axis=0)) for each in (first, second)
@@ -362,16 +363,16 @@ class WeightedSum:
         width = np.where(weights, gap + spread, np.inf)
         return cls((low + most) / 2, width, weights)
 
-    def standard(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def standard(self, features: Floats) -> Floats:
         """Features in deviations from the centre."""
         return rounded(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
-    def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, features: Floats) -> Floats:
         """Numbers (n,) for features (n, f)."""
         return rounded(self.standard(features) @ self.weights)
 
 
-def _trees_win(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+def _trees_win(first: Floats, second: Floats) -> bool:
     """Whether trees rank worlds better than a weighted sum does, on a half that taught neither.
 
     By the share of pairs of runs, one of each world, that are told from each other.
@@ -389,7 +390,7 @@ def _trees_win(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     return bool(gain.mean() > _TREES_SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
-def _whitening(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+def _whitening(deviations: Floats) -> Floats:
     """(f, f): features times it are uncorrelated, of variance 1 at most, as ``deviations`` are.
 
     Otherwise the penalty of the regression would hide what only a difference of features tells.

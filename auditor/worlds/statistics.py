@@ -16,6 +16,8 @@ from scipy import special
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.targets.compute import one_thread
 
+Floats = NDArray[np.float64]
+
 # Statistics of more different values than this are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
 ROUNDING = 1e-9
@@ -111,7 +113,7 @@ def _after(end: float) -> float | None:
     return before if len(repr(before)) + 4 < len(repr(float(end))) else None
 
 
-def as_floats(outputs: Values) -> NDArray[np.float64]:
+def as_floats(outputs: Values) -> Floats:
     """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
     flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
@@ -174,7 +176,7 @@ class Outcome:
         return cls(marks, weights, keys, shown, entries, parts, called)
 
     @property
-    def cuts(self) -> NDArray[np.float64]:
+    def cuts(self) -> Floats:
         """One part for each outcome, after a part for those unseen."""
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
@@ -239,7 +241,7 @@ def _keys(
     return keys
 
 
-def step_of(values: NDArray[np.float64]) -> float:
+def step_of(values: Floats) -> float:
     """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
     different = np.unique(values[np.isfinite(values)])
     if np.all(different == np.rint(different)):
@@ -252,7 +254,7 @@ def step_of(values: NDArray[np.float64]) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def place_in_period(sample: NDArray[np.float64]) -> Number:
+def place_in_period(sample: Floats) -> Number:
     """Where numbers lie within ``_PERIOD`` steps of their grid, or after the point if on none.
 
     What a fine-grained output carries in its low digits, and no interval of it shows. The grid is
@@ -314,7 +316,7 @@ def plain_numbers(width: int) -> list[Number]:
     ]
 
 
-def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int64]:
+def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
     """Counts of ``values`` in the parts between ``cuts``: (len(cuts) + 1,)."""
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
@@ -331,7 +333,7 @@ def histogram(values: NDArray[Any], cuts: NDArray[np.float64]) -> NDArray[np.int
     return counts[:-1] - counts[1:]
 
 
-def _excess(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _excess(counts: NDArray[np.int64]) -> Floats:
     """How far a value's count stands out of its neighbours', in deviations: an atom in a grid."""
     around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
     near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
@@ -344,7 +346,7 @@ def has_atoms(values: NDArray[Any]) -> bool:
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
-def cuts_between(values: NDArray[Any]) -> NDArray[np.float64]:
+def cuts_between(values: NDArray[Any]) -> Floats:
     """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
@@ -387,14 +389,13 @@ def rounded(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
 
 
-Array = NDArray[np.float64]
 _STEPS = 30
 _PENALTY = 1e-4
 _LONGEST_STEP = 4.0
 _SETTLED = 1e-7
 
 
-def fitted(features: Array, first: Array, second: Array) -> Array:
+def fitted(features: Floats, first: Floats, second: Floats) -> Floats:
     """Weights (f,) of ``features`` (n, f), whose rows came ``first`` and ``second`` times (n,).
 
     Maximum likelihood with a slight ridge, by Newton's method with limited steps, so that worlds
@@ -419,7 +420,6 @@ def fitted(features: Array, first: Array, second: Array) -> Array:
     return np.asarray(weights / scale)
 
 
-Matrix = NDArray[np.float64]
 # What learning may cost: outputs of each input, entries of an output.
 _ROWS = 10_000
 _ENTRIES = 32
@@ -430,7 +430,7 @@ _VALUES, _SURE = 64, 4.0
 _REACH = 1e6
 
 
-def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator[Number]:
+def learned_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
     """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
 
     The entries that differ most, alone and summed with the sign of their difference; the projection
@@ -448,7 +448,7 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
     spread = np.exp2(np.rint(np.log2(spread)))  # entries of one spread keep one, and bits stay few
     a, b = _standard(first, middle, spread), _standard(second, middle, spread)
 
-    def score(name: str, entries: NDArray[np.intp], compute: Callable[[Matrix], Matrix]) -> Number:
+    def score(name: str, entries: NDArray[np.intp], compute: Callable[[Floats], Floats]) -> Number:
         """A function of some entries, standardized, larger for the first world."""
         center, scale = middle[entries], spread[entries]
         return Number(
@@ -489,10 +489,10 @@ def learned_scores(first: Matrix, second: Matrix, names: EntryNames) -> Iterator
     yield score(f"gradient boosting on {len(chosen)} entries", chosen, boosted(a, b))
 
 
-def _items(first: Matrix, second: Matrix, values: Matrix) -> Number:
+def _items(first: Floats, second: Floats, values: Floats) -> Number:
     """The sum of log-odds of the values that an output shows, in whatever place."""
 
-    def shown(flat: Matrix) -> Matrix:
+    def shown(flat: Floats) -> Floats:
         return np.stack([(flat == value).sum(axis=1) for value in values], axis=1)
 
     one, other = (shown(world).sum(axis=0) + 0.5 for world in (first, second))
@@ -505,27 +505,27 @@ def _items(first: Matrix, second: Matrix, values: Matrix) -> Number:
     )
 
 
-def _weighted(x: Matrix, weights: Matrix) -> Matrix:
+def _weighted(x: Floats, weights: Floats) -> Floats:
     return x @ weights
 
 
-def _standard(x: Matrix, middle: Matrix, spread: Matrix) -> Matrix:
+def _standard(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
         return rounded(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
-def _features(one: Matrix, other: Matrix) -> Callable[[Matrix], Matrix]:
+def _features(one: Floats, other: Floats) -> Callable[[Floats], Floats]:
     low, high = np.minimum(one, other), np.maximum(one, other)
     differ = high > low
 
-    def features(x: Matrix) -> Matrix:
+    def features(x: Floats) -> Floats:
         clipped = np.clip(x, low, high)[:, differ]
         return np.concatenate([np.ones((len(x), 1)), x, x * x, clipped], axis=1)
 
     return features
 
 
-def boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
+def boosted(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
     """Log-odds of the first world by gradient-boosted trees, fitted to (n, f) of each."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -536,7 +536,7 @@ def boosted(first: Matrix, second: Matrix) -> Callable[[Matrix], Matrix]:
     with one_thread(None):  # its threads wait for one another longer than they work
         model.fit(np.concatenate([first, second]), labels)
 
-    def score(x: Matrix) -> Matrix:
+    def score(x: Floats) -> Floats:
         with one_thread(None):
             return np.asarray(model.decision_function(x))
 
