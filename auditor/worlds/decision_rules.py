@@ -130,16 +130,17 @@ _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
-def smoothed(first: Floats, second: Floats, middles: Floats) -> Floats | None:
+def smoothed(counts: Counts, middles: Floats) -> Counts | None:
     """What to expect in each part, (2, m), in place of the counts; None if no model fits.
 
-    ``first`` and ``second`` (m,) are counts, equally many in all, in parts around ``middles``. The
+    ``counts`` (2, m) are equally many of either world, in parts around ``middles``. The
     log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
     beyond (Laplace noise), quadratic (noise of two sizes), or a sum of these: the least complex
     that the counts favour (Bayesian information criterion). A tail then borrows from both worlds:
     of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. No model
     fits if any tail contradicts it. It only helps to choose: no bound rests on it.
     """
+    first, second = counts
     kept = (first + second > 0) & np.isfinite(middles)
     if np.count_nonzero(kept) < _LEAST_PARTS:
         return None
@@ -277,7 +278,7 @@ def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | 
     Neither the counts nor the model alone may make two cuts look better: the worse one counts.
     """
     seen = halves.sum(axis=0)
-    modelled = smoothed(*seen, middles)
+    modelled = smoothed(seen, middles)
     if modelled is None:
         return None
     bold = replace(budget, caution=_CAUTION_BY_MODEL)
@@ -338,7 +339,7 @@ def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
     The strengths of the whole are those of its average half, and levels stand between them: the
     parts above a level are then the same in the halves, where it is judged, and in the whole.
     """
-    strength = _average_strength(halves, 1.0)[0]
+    strength = _strength(halves.mean(axis=0), 1.0)[0]
     found = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
     options = _above(np.append(found[0], (found[1:] + found[:-1]) / 2), halves, budget, 1.0)
     return options[_first_best(np.array([option.likely for option in options]))]
@@ -348,7 +349,7 @@ def by_surest(halves: Counts, budget: SampleBudget) -> list[Option]:
     """The few parts that speak most surely for an input, for fresh draws to judge; see ``_TOP``."""
     options = []
     for errors in _SURE:
-        ordered = np.sort(_average_strength(halves, errors)[0])
+        ordered = np.sort(_strength(halves.mean(axis=0), errors)[0])
         options += _above(ordered[[-k for k in _TOP]], halves, budget, errors)
     return options
 
@@ -358,40 +359,27 @@ def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) 
 
     They are judged crosswise: ordered by one half, judged by the other.
     """
-    right, wrong = np.zeros(len(levels)), np.zeros(len(levels))
+    guesses = np.zeros((2, len(levels)))  # right ones and wrong ones
     for train, test in (halves, halves[::-1]):
-        judged, side = _strength(*train, errors)
-        order = np.argsort(judged, kind="stable")
-        for_first, for_second = test[0][order], test[1][order]
-        likely = side[order] == FIRST
-        from_top = [
-            np.append(np.cumsum(counts[::-1])[::-1], 0)
-            for counts in (
-                np.where(likely, for_first, for_second),
-                np.where(likely, for_second, for_first),
-            )
-        ]
-        start = np.searchsorted(judged[order], levels)
-        right += from_top[0][start]
-        wrong += from_top[1][start]
-    expected = budget.expected_bound(right, wrong, halves.sum(), both=True)
-    strength, whole = _average_strength(halves, errors)
+        strength, side = _strength(train, errors)
+        order = np.argsort(strength, kind="stable")
+        parts = np.where(side == FIRST, test, test[::-1])[:, order]
+        from_top = np.append(np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], np.zeros((2, 1)), axis=1)
+        guesses += from_top[:, np.searchsorted(strength[order], levels)]
+    expected = budget.expected_bound(guesses[0], guesses[1], halves.sum(), both=True)
+    strength, whole = _strength(halves.mean(axis=0), errors)
     return [
         Option(bound, bound, np.where(strength >= level, whole, NEITHER).astype(np.int8))
         for bound, level in zip(expected.tolist(), levels, strict=True)
     ]
 
 
-def expected_at_a_glance(first: Floats, second: Floats, budget: SampleBudget) -> float:
+def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
     """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
-    strength, side = _strength(first, second)
+    strength, side = _strength(counts)
     order = np.argsort(-strength)
-    likely = side[order] == FIRST
-    right = np.cumsum(np.where(likely, first[order], second[order])).astype(np.float64)
-    wrong = np.cumsum(np.where(likely, second[order], first[order])).astype(np.float64)
-    return float(
-        budget.expected_bound(right, wrong, float(first.sum() + second.sum()), both=True).max()
-    )
+    right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
+    return float(budget.expected_bound(right, wrong, counts.sum(), both=True).max())
 
 
 def _first_best(expected: Floats) -> int:
@@ -400,14 +388,9 @@ def _first_best(expected: Floats) -> int:
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
-def _average_strength(halves: Counts, errors: float) -> tuple[Floats, Table]:
-    first, second = halves.sum(axis=0)
-    return _strength(first / 2, second / 2, errors)
-
-
-def _strength(first: Floats, second: Floats, errors: float = 1.0) -> tuple[Floats, Table]:
+def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
     """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
-    a, b = first + _SMOOTHING, second + _SMOOTHING
+    a, b = counts + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
     return np.round(np.abs(ratio) - errors * np.sqrt(1 / a + 1 / b), 9), side

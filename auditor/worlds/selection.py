@@ -409,8 +409,8 @@ class SelectionSplit:
         for part in self.names.parts[:_SHRUNK]:
             values = Outcome.seen(both, _ALL, (part,), self.names)
             if values is not None and len(values.keys) > 1:
-                counts = [histogram(values.of(each), values.cuts).astype(float) for each in some]
-                strength.append((expected_at_a_glance(counts[0], counts[1], budget), part))
+                counts = np.array([histogram(values.of(each), values.cuts) for each in some], float)
+                strength.append((expected_at_a_glance(counts, budget), part))
         strength.sort(key=lambda found: -found[0])
         most = min(_MOST_OUTCOMES, self.size // _REPEATS)
         for count in (1, 2, 4, 8):
@@ -433,8 +433,8 @@ class SelectionSplit:
         for statistic in statistics:
             values = [statistic.of(outputs) for outputs in self.outputs]
             cuts = cuts_between(np.concatenate(values))
-            counts = [histogram(row, cuts).astype(np.float64) for row in values]
-            glances = [expected_at_a_glance(counts[a], counts[b], budget) for a, b in pairs]
+            counts = np.array([histogram(row, cuts) for row in values], float)
+            glances = [expected_at_a_glance(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._learns(statistics):
