@@ -166,39 +166,43 @@ def exclusive_rules(
     readings = list(_readings(outputs, names))
     found = {}
     for a, b in pairs:
-        options: list[tuple[float, tuple[Members | OutsideRange, ...]]] = []
-        for least in _LEAST:
-            together: list[tuple[Members, int, int]] = []
-            for reading in readings:
-                if least < reading.fewest:
-                    continue
-                right, wrong = reading.judged(a, b, least)
-                if right > 3 * wrong:
-                    together.append((reading.members(a, b, least, outputs), right, wrong))
-            some = [[each] for each in together] + [together] * (len(together) > 1)
-            options += [_option(each, budget, outputs) for each in some]
-        options += _ranges(outputs, a, b, budget, names)
+        options = [
+            *_sets(readings, outputs, a, b, budget),
+            *_ranges(outputs, a, b, budget, names),
+        ]
         if not options and readings:  # nothing to go by: what was seen once
-            whole = readings[0]
-            options = [(0.0, (whole.members(a, b, whole.fewest, outputs),))]
-        best: tuple[float, tuple[Members | OutsideRange, ...]] | None = None
-        for option in options:
-            simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
-            if simpler and any(len(part) for part in option[1]):
-                best = option
+            whole = readings[0].members(a, b, readings[0].fewest, outputs)
+            options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
+        best: Candidate[ExclusiveRule] | None = None
+        for each in options:
+            simpler = best is None or each.expected > best.expected * (1 + SIMPLER)
+            if simpler and any(map(len, each.rule.parts)):
+                best = each
         if best is not None:
-            found[a, b] = Candidate(a, b, best[0], ExclusiveRule(best[1]))
+            found[a, b] = best
     return found
 
 
-def _option(
-    some: Sequence[tuple[Members | OutsideRange, int, int]],
-    budget: SampleBudget,
+def _sets(
+    readings: Sequence[_Reading],
     outputs: Sequence[NDArray[Any]],
-) -> tuple[float, tuple[Members | OutsideRange, ...]]:
-    right, wrong = sum(each[1] for each in some), sum(each[2] for each in some)
+    a: int,
+    b: int,
+    budget: SampleBudget,
+) -> Iterator[Candidate[ExclusiveRule]]:
+    """Sets of values that came so often under one input: of each reading, and of all together."""
     seen = 2 * len(outputs[0])
-    return _expected(right, wrong, seen, budget), tuple(each[0] for each in some)
+    for least in _LEAST:
+        good: list[tuple[Members, int, int]] = []
+        for reading in readings:
+            right, wrong = reading.judged(a, b, least)
+            if least >= reading.fewest and right > 3 * wrong:
+                good.append((reading.members(a, b, least, outputs), right, wrong))
+        for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
+            parts, rights, wrongs = zip(*some, strict=True)
+            yield Candidate(
+                a, b, _expected(sum(rights), sum(wrongs), seen, budget), ExclusiveRule(parts)
+            )
 
 
 def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
@@ -304,7 +308,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
-) -> Iterator[tuple[float, tuple[OutsideRange]]]:
+) -> Iterator[Candidate[ExclusiveRule]]:
     """Ranges that end under one input, entry by entry."""
     one, other = outputs[a], outputs[b]
     width = int(np.prod(one.shape[1:]))
@@ -330,7 +334,8 @@ def _ranges(
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             whole = replace(part(slice(None)), entry=entry)
-            yield _expected(right, wrong, len(one) + len(other), budget), (whole,)
+            expected = _expected(right, wrong, len(one) + len(other), budget)
+            yield Candidate(a, b, expected, ExclusiveRule((whole,)))
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -253,21 +253,6 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         assert counts.epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
 
 
-@pytest.mark.parametrize(
-    ("protocol", "published"),
-    [
-        (protocols.response(2, 1.0), 0.992),
-        (protocols.response(2, 4.0), 3.972),
-        (next(protocols.scalars()), 0.990),
-    ],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_the_limits_of_joint_guesses_are_those_that_were_published(
-    protocol: protocols.Protocol, published: float
-) -> None:
-    assert protocol.limit(100_000) == pytest.approx(published, abs=0.001)
-
-
 def test_levels_are_those_of_the_outputs_drawn() -> None:
     """The most that the levels allow any test, their total variation, is what one rule reaches."""
     for protocol, guessed in (
