@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -11,35 +11,89 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.worlds.estimators.base import Asked
-from fedrec_auditor.auditor.worlds.estimators.parts.counting import Guesser, counted
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.worlds.decision_rules import (
     SECOND,
-    DecisionRule,
-    SampleBudget,
-    Statistic,
-    cuts_between,
-    histogram,
-)
-from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
-from fedrec_auditor.auditor.worlds.estimators.parts.exclusive_values import Found, exclusive_rules
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import coin_tosses
-from fedrec_auditor.auditor.worlds.estimators.parts.learned_scores import learned_scores
-from fedrec_auditor.auditor.worlds.estimators.parts.rule_selection import (
     SIMPLER,
+    Candidate,
+    DecisionRule,
+    Guesser,
+    SampleBudget,
     candidate_rules,
+    count_guesses,
     expected_at_a_glance,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.sample import LARGEST_SPLIT, drawn, split_size
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import (
+from fedrec_auditor.auditor.worlds.estimators.base import Request
+from fedrec_auditor.auditor.worlds.exclusive_values import exclusive_rules
+from fedrec_auditor.auditor.worlds.fields import Fields
+from fedrec_auditor.auditor.worlds.guesses import coin_tosses
+from fedrec_auditor.auditor.worlds.statistics import (
+    EntryNames,
     Outcome,
+    Statistic,
     as_floats,
     bits,
+    cuts_between,
+    histogram,
+    learned_scores,
     place_in_period,
     plain_numbers,
 )
-from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
+
+LARGEST_SPLIT = 200_000
+"""Most outputs of each world that choose what is looked at in the others."""
+_SMALLEST_SPLIT, _SHARE = 2_000, 10
+
+
+def split_size(samples: int) -> int:
+    """How many of ``samples`` draws of a world choose what is looked at in the others."""
+    return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
+
+
+def draw_outputs(
+    worlds: Worlds,
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+    most: int = 1 << 60,
+    read: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
+) -> list[NDArray[Any]]:
+    """So many outputs of each world, fewer of wide ones: ``most`` entries of all, but two outputs.
+
+    Worlds whose runs may be in any order are drawn together, others one after the other.
+    """
+    streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
+    parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
+    size = max(sizes)
+    for together in [[*numbers]] if worlds.mixed else [[world] for world in numbers]:
+        wanted = {world: min(sizes[world], size) for world in together}
+        for world, block in worlds.drawn(wanted, [streams[each] for each in together]):
+            parts[world].append(read(block))
+            size = min(size, max(2, most // (max(1, block[0].size) * len(sizes))))
+            if all(sum(map(len, parts[w])) >= min(sizes[w], size) for w in together):
+                break
+    return [
+        np.concatenate(part)[: min(wanted, size)] for part, wanted in zip(parts, sizes, strict=True)
+    ]
+
+
+def draw_scores(
+    worlds: Worlds, sizes: Sequence[int], rng: np.random.Generator
+) -> list[NDArray[np.float64]]:
+    """So many scores of every world, in no order; InputError for text and for arrays."""
+    if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
+        return [_as_scores(side) for side in worlds.stored]
+    return draw_outputs(worlds, sizes, rng, read=_as_scores)
+
+
+def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    if outputs.ndim > 1 or outputs.dtype.kind in "US":
+        raise InputError(
+            f"Expected one number an output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
+            "Use the estimator joint-binomial, which learns what to look at."
+        )
+    return outputs.astype(np.float64, copy=False)
+
 
 MOST_ENTRIES = 1 << 24
 """Most numbers kept of all worlds together."""
@@ -54,7 +108,7 @@ _ALL = 16
 _CLOSELY = 4
 # Rules that fresh draws choose from, one in so many of those to come; with fewer than so many they
 # would decide no better than the split.
-_CONTENDERS, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
+_CANDIDATES, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
 # Pairs of worlds that are all looked at for values seen in one world only.
 _MOST_PAIRS = 66
 # Parts of an output that are looked at by themselves or left out, outputs that order them, and
@@ -68,23 +122,7 @@ _EVEN = 0.5
 _CLOSE = 0.05
 
 
-class Contender(NamedTuple):
-    """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
-
-    a: int
-    b: int
-    expected: float
-    rule: DecisionRule
-
-    def judged(self, table: NDArray[np.int64], size: int, budget: SampleBudget) -> Contender:
-        """With the bound to expect after fresh draws of which no rule was made, ``size`` a world.
-
-        Its guesses on them are a ``table`` (2, 2) of worlds and the worlds guessed.
-        """
-        right, wrong = table.trace(), table[::-1].trace()
-        both = SECOND in self.rule.sides
-        expected = budget.expected_bound(right, wrong, 2 * size, both=both)
-        return self._replace(expected=float(expected))
+_Cut = Candidate[DecisionRule]
 
 
 class Selection(NamedTuple):
@@ -104,17 +142,18 @@ class Selection(NamedTuple):
         sizes = worlds.sizes(samples)
         return [sizes[world] - self.spent for world in self.pair]
 
-    def counted(
+    def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
-        """The guesses of each rule on so many fresh outputs of the two worlds; see ``counted``."""
+        """Guesses of each rule on so many fresh outputs of the two worlds: ``count_guesses``."""
         rules = [(*self.pair, rule) for rule, _ in self.rules]
-        return counted(worlds, rules, dict(zip(self.pair, sizes, strict=True)), streams, self.shape)
+        fresh = dict(zip(self.pair, sizes, strict=True))
+        return count_guesses(worlds, rules, fresh, streams, self.shape)
 
 
-def selected(
+def select_rules(
     worlds: Worlds,
-    asked: Asked,
+    asked: Request,
     rng: np.random.Generator,
     *,
     most: int = LARGEST_SPLIT,
@@ -127,18 +166,14 @@ def selected(
     draws that judge them, the rules of ``select``.
     """
     sizes = worlds.sizes(asked.samples)
-    split = SelectionSplit.drawn(worlds, min(split_size(min(sizes)), most), rng)
+    split = SelectionSplit.draw(worlds, min(split_size(min(sizes)), most), rng)
     left = [size - split.size for size in sizes[:2]]
     draws = coin_tosses(worlds, left)[0] if tossed else 2 * (min(sizes) - split.size)
     budget = SampleBudget(draws=draws, delta=asked.delta, alpha=asked.alpha)
-    rules: list[tuple[Guesser, float]] = []
     if judging is not None:
-        pair, rules, judged, more = split.select(budget, worlds, judging)
-    else:
-        best, judged, more = split.choose(budget), 0, 0
-        pair, rules = (best[:2], [(best.rule, 1.0)]) if best else ((0, 1), [])
-    used = split.size * len(split.outputs) + more
-    return Selection(pair, tuple(rules), split.size + judged, used, split.shape)
+        return split.select(budget, worlds, judging)
+    best = split.choose(budget)
+    return split.selection(best[:2] if best else (0, 1), ((best, 1.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +184,9 @@ class SelectionSplit:
     fields: Fields | None = None
 
     @classmethod
-    def drawn(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
+    def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
         """``size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
-        parts = drawn(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
+        parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
             raise UnevenOutputs(
@@ -168,79 +203,72 @@ class SelectionSplit:
         return len(self.outputs[0])
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one output."""
-        return self.outputs[0].shape[1:]
-
-    @property
     def names(self) -> EntryNames:
         """What the entries of an output are called."""
-        return EntryNames(self.shape, self.fields)
+        return EntryNames(self.outputs[0].shape[1:], self.fields)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """Every two worlds."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
-    def select(
-        self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator
-    ) -> tuple[tuple[int, int], list[tuple[Guesser, float]], int, int]:
-        """Two of the worlds; the rule of ``choose`` and a bold one, with their shares of the error.
+    def selection(
+        self,
+        pair: tuple[int, int],
+        shares: Sequence[tuple[Candidate[Guesser] | None, float]],
+        judged: int = 0,
+        worlds: int = 0,
+    ) -> Selection:
+        """The rules of candidates, those there are; ``judged`` outputs of some worlds chose too."""
+        rules = tuple((each.rule, share) for each, share in shares if each)
+        drawn = self.size * len(self.outputs) + judged * worlds
+        return Selection(pair, rules, self.size + judged, drawn, self.names.shape)
+
+    def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
+        """The rule of ``choose`` and a bold one, with their shares of the error.
 
         The bold one guesses on values seen in one of the worlds only, or is the one of which most
         is expected where no luck is taken off. ``RARE`` of the error of ``budget`` is for it, the
         rest for the former. The worlds are those of the rule of which more is expected. Where rules
         compete, fresh draws decide: of hundreds of cuts of dozens of statistics on one split, the
-        one that looks best is often the luckiest. So many outputs of either world, and of all
-        worlds, were then drawn; they are the last two numbers.
+        one that looks best is often the luckiest.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
-        size, drawn = min(self.size, budget.draws // 2 // _JUDGING), 0
+        size, compared = min(self.size, budget.draws // 2 // _JUDGING), list[int]()
         several = size >= _FEWEST_TO_JUDGE
-        contenders, lucky = self._contenders(common, several=several), list[Contender]()
-        if several and len(contenders) > 1:
-            worlds_of = sorted({world for each in contenders for world in each[:2]})
-            streams, drawn = rng.spawn(len(worlds_of)), size * len(worlds_of)
-            rules = [(a, b, rule) for a, b, _, rule in contenders]
-            tables = counted(worlds, rules, dict.fromkeys(worlds_of, size), streams, self.shape)
-            contenders, lucky = (
-                [
-                    each.judged(table, size, way)
-                    for each, table in zip(contenders, tables, strict=True)
-                ]
-                for way in (common, replace(rare, caution=0.0))
-            )
-        best = simplest_best(contenders)
-        a, b = best[:2] if best else (0, 1)
-        tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [(a, b)]
-        found = exclusive_rules(self.outputs, tried, rare, self.names)
-        only = max(found.values(), key=_expected, default=None)
-        if only and only.expected > _expected(best) and (only.a, only.b) != (a, b):
-            a, b = only.a, only.b
-            best = replace(self, outputs=(self.outputs[a], self.outputs[b])).choose(common)
-        only = found.get((a, b))
-        bolder = max((each for each in lucky if each[:2] == (a, b)), key=_expected, default=None)
-        bold: Guesser | None = only.rule if only else None
-        if (
-            bolder
-            and bolder.expected > max(_expected(best), _expected(only))
-            and not (best and bolder.rule is best.rule)
-        ):
-            bold = bolder.rule
-        shares = ((best.rule if best else None, 1.0 - RARE), (bold, RARE))
-        guessers = [(rule, share) for rule, share in shares if rule is not None]
-        return (a, b), guessers, size if drawn else 0, drawn
+        candidates, lucky = self._candidates(common, several=several), list[_Cut]()
+        if several and len(candidates) > 1:
+            compared = sorted({world for each in candidates for world in each[:2]})
+            rules = [(a, b, rule) for a, b, _, rule in candidates]
+            fresh, streams = dict.fromkeys(compared, size), rng.spawn(len(compared))
+            tables = count_guesses(worlds, rules, fresh, streams, self.names.shape)
+            lucky = judge(candidates, tables, size, replace(rare, caution=0.0))
+            candidates = judge(candidates, tables, size, common)
+        best = simplest_best(candidates)
+        pair = best[:2] if best else (0, 1)
+        tried = self.pairs if len(self.pairs) <= _MOST_PAIRS else [pair]
+        exclusive = exclusive_rules(self.outputs, tried, rare, self.names)
+        only = max(exclusive.values(), key=_expected, default=None)
+        if only and only.expected > _expected(best) and only[:2] != pair:
+            pair = only[:2]
+            best = replace(self, outputs=tuple(self.outputs[each] for each in pair)).choose(common)
+        bold: Candidate[Guesser] | None = exclusive.get(pair)
+        bolder = max((each for each in lucky if each[:2] == pair), key=_expected, default=None)
+        if bolder and bolder.expected > max(_expected(best), _expected(bold)):
+            bold = bold if best and bolder.rule is best.rule else bolder
+        judged = size if compared else 0
+        return self.selection(pair, ((best, 1.0 - RARE), (bold, RARE)), judged, len(compared))
 
-    def choose(self, budget: SampleBudget) -> Contender | None:
+    def choose(self, budget: SampleBudget) -> _Cut | None:
         """The rule with the largest expected bound by this split alone; None if no rule shows any.
 
         Where caution sees nothing in any rule, less is asked, and at last any rule will do: fresh
         draws will tell, and a weak leak is not missed because the split is small.
         """
-        return simplest_best(self._contenders(budget))
+        return simplest_best(self._candidates(budget))
 
-    def _contenders(self, budget: SampleBudget, *, several: bool = False) -> list[Contender]:
+    def _candidates(self, budget: SampleBudget, *, several: bool = False) -> list[_Cut]:
         """The few rules of which most is expected, simpler ones first.
 
         One a statistic, or ``several``, for fresh draws to judge.
@@ -248,19 +276,29 @@ class SelectionSplit:
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
-        distinct: dict[tuple[int, int, float], Contender] = {}
-        last = replace(trusting, alpha=_EVEN)
-        for attempt, least in ((budget, 0.0), (trusting, 0.0), (last, -np.inf)):
-            for a, b in pairs:
-                for statistic, one, other in self._candidates(a, b, statistics, attempt):
-                    rules = candidate_rules(statistic, one, other, attempt)
-                    for expected, rule in rules[: None if several else 1]:
-                        if expected > least:  # of rules that saw the same, the first
-                            distinct.setdefault((a, b, expected), Contender(a, b, expected, rule))
-            if distinct:
-                break
-        found = list(distinct.values())
-        likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CONTENDERS]
+
+        def distinct(attempt: SampleBudget, least: float) -> list[_Cut]:
+            """Rules expected to show more than ``least``; of those that saw the same, the first."""
+            rules = (
+                Candidate(a, b, expected, rule)
+                for a, b in pairs
+                for statistic, one, other in self._values(a, b, statistics, attempt)
+                for expected, rule in candidate_rules(statistic, one, other, attempt)[
+                    : None if several else 1
+                ]
+            )
+            kept: dict[tuple[int, int, float], _Cut] = {}
+            for each in rules:
+                if each.expected > least:
+                    kept.setdefault(each[:3], each)
+            return list(kept.values())
+
+        found = (
+            distinct(budget, 0.0)
+            or distinct(trusting, 0.0)
+            or distinct(replace(trusting, alpha=_EVEN), -np.inf)
+        )
+        likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CANDIDATES]
         kept = [found[i] for i in sorted(likely)]
         best = simplest_best(kept)
         if best is not None and best.rule.statistic.plain and best.expected > 0:
@@ -268,7 +306,7 @@ class SelectionSplit:
             kept = kept if simpler is best.rule else [best._replace(rule=simpler), *kept]
         return kept
 
-    def _simplified(self, choice: Contender, bold: SampleBudget) -> DecisionRule:
+    def _simplified(self, choice: _Cut, bold: SampleBudget) -> DecisionRule:
         """The same kind of rule on fewer parts of an output, which may show as much.
 
         Parts are left out, many at once and then one by one, as long as a rule on those kept may
@@ -336,13 +374,13 @@ class SelectionSplit:
 
     @property
     def _numeric_vectors(self) -> bool:
-        return self.outputs[0].dtype.kind not in "US" and prod(self.shape) > 1
+        return self.outputs[0].dtype.kind not in "US" and prod(self.names.shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
         """Whether outputs are vectors of numbers, of more than a few outcomes."""
         return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
 
-    def _candidates(
+    def _values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: SampleBudget
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
         """Statistics that may tell two worlds apart, each with its values in either."""
@@ -371,8 +409,8 @@ class SelectionSplit:
         for part in self.names.parts[:_SHRUNK]:
             values = Outcome.seen(both, _ALL, (part,), self.names)
             if values is not None and len(values.keys) > 1:
-                counts = [histogram(values.of(each), values.cuts).astype(float) for each in some]
-                strength.append((expected_at_a_glance(counts[0], counts[1], budget), part))
+                counts = np.array([histogram(values.of(each), values.cuts) for each in some], float)
+                strength.append((expected_at_a_glance(counts, budget), part))
         strength.sort(key=lambda found: -found[0])
         most = min(_MOST_OUTCOMES, self.size // _REPEATS)
         for count in (1, 2, 4, 8):
@@ -395,8 +433,8 @@ class SelectionSplit:
         for statistic in statistics:
             values = [statistic.of(outputs) for outputs in self.outputs]
             cuts = cuts_between(np.concatenate(values))
-            counts = [histogram(row, cuts).astype(np.float64) for row in values]
-            glances = [expected_at_a_glance(counts[a], counts[b], budget) for a, b in pairs]
+            counts = np.array([histogram(row, cuts) for row in values], float)
+            glances = [expected_at_a_glance(counts[[a, b]], budget) for a, b in pairs]
             expected = np.maximum(expected, glances)
         best = np.argsort(-expected, kind="stable")[:_CLOSELY].tolist()
         if self._learns(statistics):
@@ -409,25 +447,44 @@ class SelectionSplit:
         return [pairs[i] for i in dict.fromkeys(best)]
 
 
-def _expected(found: Contender | Found | None) -> float:
-    return found.expected if found else 0.0
+def judge(
+    candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: SampleBudget
+) -> list[_Cut]:
+    """With the bounds to expect after fresh draws of which no rule was made, ``size`` a world.
+
+    Their guesses on them are ``tables`` (rules, 2, 2) of worlds and the worlds guessed.
+    """
+    expected = [
+        budget.expected_bound(
+            table.trace(), table[::-1].trace(), 2 * size, both=SECOND in each.rule.sides
+        )
+        for each, table in zip(candidates, tables, strict=True)
+    ]
+    return [
+        each._replace(expected=float(bound))
+        for each, bound in zip(candidates, expected, strict=True)
+    ]
 
 
-def simplest_best(contenders: Sequence[Contender]) -> Contender | None:
+def _expected(candidate: Candidate[Guesser] | None) -> float:
+    return candidate.expected if candidate else 0.0
+
+
+def simplest_best(candidates: Sequence[_Cut]) -> _Cut | None:
     """The one of which most is expected, an earlier one if that is about as much.
 
     One in values of entries is taken if it is expected to show so little less than another one.
     """
-    best = _first_best(contenders)
-    plain = _first_best([each for each in contenders if each.rule.statistic.plain])
+    best = _first_best(candidates)
+    plain = _first_best([each for each in candidates if each.rule.statistic.plain])
     if best is None or plain is None:
         return best
     return plain if plain.expected >= best.expected * (1.0 - _CLOSE) > 0 else best
 
 
-def _first_best(contenders: Sequence[Contender]) -> Contender | None:
-    best: Contender | None = None
-    for each in contenders:
+def _first_best(candidates: Sequence[_Cut]) -> _Cut | None:
+    best: _Cut | None = None
+    for each in candidates:
         if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
             best = each
     return best

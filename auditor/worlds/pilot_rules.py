@@ -1,13 +1,19 @@
-"""Votes of single coordinates for one of two worlds: by the shape of noise, and by values."""
+"""Rules that make one number of a run, learned from pilot runs: of features, and of coordinates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
+from fedrec_auditor.auditor.worlds import statistics
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget, candidate_rules
+from fedrec_auditor.auditor.worlds.statistics import Number, boosted, rounded
+
+Floats = NDArray[np.float64]
+
 VOTES = 3
 """Numbers of votes: a log-likelihood ratio, values of one world only, and numbers beyond a range.
 """
@@ -36,12 +42,12 @@ class NoiseShape:
     that bounded noise has an end, known as well as these tell it.
     """
 
-    points: Matrix
-    logs: Matrix
-    tails: Matrix
+    points: Floats
+    logs: Floats
+    tails: Floats
 
     @classmethod
-    def of(cls, residuals: Matrix) -> NoiseShape:
+    def of(cls, residuals: Floats) -> NoiseShape:
         """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
         ordered = np.sort(residuals)
         n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
@@ -59,7 +65,7 @@ class NoiseShape:
         tops = np.log((tail + 1) / n * rates)
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
-    def log(self, z: Matrix) -> Matrix:
+    def log(self, z: Floats) -> Floats:
         """The logarithm of the density at ``z``."""
         out = np.interp(z, self.points, self.logs)
         for side, (end, rate, top) in enumerate(self.tails.T):
@@ -79,17 +85,17 @@ class CoordinateVotes:
     """
 
     noisy: NDArray[np.intp]
-    centers: Matrix
-    scales: Matrix
-    low: Matrix
-    high: Matrix
+    centers: Floats
+    scales: Floats
+    low: Floats
+    high: Floats
     shape: NoiseShape | None
-    atoms: Matrix
-    steps: Matrix
-    phases: Matrix
+    atoms: Floats
+    steps: Floats
+    phases: Floats
 
     @classmethod
-    def of(cls, first: Matrix, second: Matrix) -> CoordinateVotes:
+    def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
         """From messages (n, d) of either world, from the same coins if they can be.
 
         Coins that do the same in both worlds cancel in the difference of the centers. What differs
@@ -139,7 +145,7 @@ class CoordinateVotes:
             phases=phases,
         )
 
-    def __call__(self, messages: Matrix) -> Matrix:
+    def __call__(self, messages: Floats) -> Floats:
         """Votes (n, ``VOTES``) of ``messages`` (n, d): see there."""
         out = np.zeros((len(messages), VOTES))
         if self.shape is not None:
@@ -159,7 +165,7 @@ class CoordinateVotes:
         out[:, 1] += on[0] - on[1]
         return out
 
-    def _on_grid(self, world: int, messages: Matrix) -> Matrix:
+    def _on_grid(self, world: int, messages: Floats) -> Floats:
         """How many coordinates lie on the world's grid, of those where the other has another."""
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.steps, self.phases)
@@ -171,18 +177,18 @@ class CoordinateVotes:
         return np.asarray((np.abs(off) < _NEAR).sum(axis=1), float)
 
 
-def _center(kind: int, worlds: Matrix) -> Matrix:
+def _center(kind: int, worlds: Floats) -> Floats:
     """Mean, median or middle of the range of messages (worlds, n, d), (worlds, d)."""
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
 
 
-def _root_mean(values: Matrix) -> float:
+def _root_mean(values: Floats) -> float:
     return float(np.sqrt((values**2).mean())) if values.size else 0.0
 
 
-def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
+def _ends(worlds: Floats) -> tuple[Floats, Floats]:
     """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
@@ -190,11 +196,11 @@ def _ends(worlds: Matrix) -> tuple[Matrix, Matrix]:
     return 2 * rows[:, 0] - rows[:, k] - slack, 2 * rows[:, -1] - rows[:, -k - 1] + slack
 
 
-def _near(x: Matrix, value: Matrix) -> NDArray[np.bool_]:
+def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.abs(x - value) <= _ROUNDING * np.abs(value) + 1e-300)
 
 
-def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
+def _atoms(worlds: Floats, size: Floats) -> Floats:
     """The least and the largest value that comes again and again, (2, 2, d), NaN where none does.
 
     And hardly ever in the other world: one that does by chance speaks for neither.
@@ -216,7 +222,7 @@ def _atoms(worlds: Matrix, size: Matrix) -> Matrix:
     return np.where(np.moveaxis(times, 0, 1) * _RARER > often, np.nan, both)
 
 
-def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:
+def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
     """Steps of the grids on which coordinates lie in either world, and a point of each, (2, d)."""
     unit = size * _SINGLE
     base = worlds[:, :1]
@@ -231,7 +237,163 @@ def _grids(worlds: Matrix, size: Matrix) -> tuple[Matrix, Matrix]:
     return np.where(fits, step, 0.0), base[:, 0]
 
 
-def _off(x: Matrix, step: Matrix) -> Matrix:
+def _off(x: Floats, step: Floats) -> Floats:
     """How far ``x`` is from a multiple of ``step``, in steps; 0 of infinite ones."""
     steps = x / step
     return np.asarray(steps - np.rint(steps))
+
+
+Rule = Callable[[Floats], Floats]
+"""Numbers (n,) for features (n, f), larger in the first world."""
+_MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
+_FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
+_FEWEST_RUNS, _TREES_SURE = 100, 2.0  # pilot runs of a world of which trees can learn, and errors
+_LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
+_CLEARLY = 1.25  # times the bound that is expected of the fitted rule
+_CAUTION = 1.0  # deviations held against a vote: a few rules compete, and not hundreds of cuts
+_VOTES_IN_WORDS = (
+    "by the shape of their noise",
+    "by values and grids of one world only",
+    "by numbers outside of the range of one world",
+)
+_FLAT = 1e-3  # deviation of a whitened feature over both worlds, less is nothing but rounding
+
+
+def best_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
+    """The rule for features (n, f) of either world, and which one it is.
+
+    One feature alone, if that keeps the worlds farther apart than it varies within them; or
+    gradient-boosted trees, if one half of the runs teaches these to tell the worlds of the other
+    half apart better than a logistic regression does, by more than chance; else that.
+    """
+    alone = WeightedSum.of_one(first, second)
+    if alone is not None:
+        return alone, "of which one number keeps the worlds apart"
+    if _trees_win(first, second):
+        return boosted(first, second), "weighed by gradient-boosted trees"
+    return WeightedSum.fitted(first, second), "weighed by a logistic regression"
+
+
+def logistic(first: Floats, second: Floats) -> tuple[Rule, str]:
+    """The logistic regression of the world on features, which needs no word."""
+    return WeightedSum.fitted(first, second), ""
+
+
+def rule_or_vote(
+    fitted: Callable[..., tuple[Rule, str]],
+    first: Floats,
+    second: Floats,
+    votes: int,
+    budget: SampleBudget,
+) -> tuple[Rule, str]:
+    """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of them.
+
+    A vote is a rule as it is, of which nothing is fitted here. It is taken where all runs promise a
+    clearly larger bound of it than the second half does of the rule that the first half gives.
+    """
+    rest = first.shape[1] - votes
+
+    def weighed(rows: slice) -> tuple[Rule, str]:
+        rule, how = fitted(first[rows, :rest], second[rows, :rest])
+        return (lambda features: rule(features[:, :rest])), how
+
+    half = min(len(first), len(second)) // 2
+    bold = replace(budget, caution=_CAUTION)
+
+    def expected(rule: Rule, start: int = 0) -> float:
+        number = Number("vote", lambda x: x)
+        found = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
+        return max((bound for bound, _ in found), default=0.0)
+
+    tried = [(expected(_column(rest + place)), place) for place in range(votes)]
+    most, place = max(tried, default=(0.0, 0))
+    if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0], half):
+        return weighed(slice(None))
+    return _column(
+        rest + place
+    ), f"of which the votes of coordinates tell most, {_VOTES_IN_WORDS[place]}"
+
+
+def _column(place: int) -> Rule:
+    return lambda features: rounded(features[:, place])
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """A weighted sum of standardised features, larger in the first world."""
+
+    center: Floats
+    scale: Floats
+    weights: Floats
+
+    @classmethod
+    def fitted(cls, first: Floats, second: Floats) -> WeightedSum:
+        """The logistic regression of the world on features, whitened, without their tails."""
+        both = np.concatenate([first, second])
+        low, high = np.quantile(both, _MIDDLE, axis=0)
+        middle = np.clip(both, low, high)
+        center = middle.mean(axis=0)
+        scale = np.where(high > low, middle.std(axis=0), both.std(axis=0))
+        scale = np.where(scale > 1e-12 * (1.0 + np.abs(center)), scale, np.inf)
+        rule = cls(center, scale, np.ones(both.shape[1]))
+        worlds = [rule.standard(each) for each in (first, second)]
+        white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
+        ours = np.repeat([1.0, 0.0], [len(first), len(second)])
+        features = np.concatenate(worlds) @ white
+        features[:, features.std(axis=0) < _FLAT] = 0.0
+        features = np.column_stack([features, np.ones(len(both))])
+        weights = statistics.fitted(features, ours, 1.0 - ours)
+        weights = white @ weights[:-1]
+        return cls(center, scale, rounded(weights / max(float(np.abs(weights).max()), 1e-300)))
+
+    @classmethod
+    def of_one(cls, first: Floats, second: Floats) -> WeightedSum | None:
+        """The feature whose worlds are farthest apart, if that is more than it varies in either."""
+        (low, top), (least, most) = (
+            (each.min(axis=0), each.max(axis=0)) for each in (first, second)
+        )
+        gap, spread = np.maximum(low - most, least - top), np.maximum(top - low, most - least)
+        scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(least + most))  # less is rounding
+        margins = gap / np.maximum(np.maximum(spread, scale), np.finfo(float).tiny)
+        best = int(np.argmax(margins))
+        if margins[best] <= 1.0:
+            return None
+        weights = np.zeros(first.shape[1])
+        weights[best] = 1.0 if low[best] > most[best] else -1.0
+        width = np.where(weights, gap + spread, np.inf)
+        return cls((low + most) / 2, width, weights)
+
+    def standard(self, features: Floats) -> Floats:
+        """Features in deviations from the centre."""
+        return rounded(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+
+    def __call__(self, features: Floats) -> Floats:
+        """Numbers (n,) for features (n, f)."""
+        return rounded(self.standard(features) @ self.weights)
+
+
+def _trees_win(first: Floats, second: Floats) -> bool:
+    """Whether trees rank worlds better than a weighted sum does, on a half that taught neither.
+
+    By the share of pairs of runs, one of each world, that are told from each other.
+    """
+    half = min(len(first), len(second)) // 2
+    if 2 * half < _FEWEST_RUNS:
+        return False
+    shares = []
+    for fitted in (WeightedSum.fitted, boosted):
+        score = fitted(first[:half], second[:half])
+        ours, theirs = score(first[half:]), np.sort(score(second[half:]))
+        below = np.searchsorted(theirs, ours, "left") + np.searchsorted(theirs, ours, "right")
+        shares.append(below / (2 * len(theirs)))
+    gain = shares[1] - shares[0]
+    return bool(gain.mean() > _TREES_SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
+
+
+def _whitening(deviations: Floats) -> Floats:
+    """(f, f): features times it are uncorrelated, of variance 1 at most, as ``deviations`` are.
+
+    Otherwise the penalty of the regression would hide what only a difference of features tells.
+    """
+    variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
+    return np.asarray(axes / np.sqrt(np.maximum(variances, _LEAST)))

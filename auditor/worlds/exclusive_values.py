@@ -4,26 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import (
+from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     NEITHER,
-    ROUNDING,
     SECOND,
+    SIMPLER,
+    Candidate,
     SampleBudget,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.entry_names import EntryNames
-from fedrec_auditor.auditor.worlds.estimators.parts.fingerprints import fingerprints
-from fedrec_auditor.auditor.worlds.estimators.parts.guess_counts import (
-    expected_epsilon,
-    failure_mass,
-)
-from fedrec_auditor.auditor.worlds.estimators.parts.rule_selection import SIMPLER
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import as_floats
+from fedrec_auditor.auditor.worlds.statistics import ROUNDING, EntryNames, as_floats
+
+_BLOCK = 1 << 22
+
+
+def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """A fingerprint (n,) for each of ``rows`` (n, d) of whole numbers, booleans or words.
+
+    One number is its own. Else the sum of its entries, or of their characters, each times a random
+    64-bit weight of its place, modulo 2^64 (Carter and Wegman 1979, multilinear hashing): padding
+    of words to another width changes nothing, and two different rows agree with probability 2^-64
+    times a small power of 2.
+    """
+    n, d = rows.shape
+    if rows.dtype.kind != "U":
+        numbers = rows.astype(np.int64).view(np.uint64)
+        return numbers[:, 0] if d == 1 else _summed(numbers, _weights(0, d))
+    letters = np.ascontiguousarray(rows).view(np.uint32).reshape(n, d, -1)
+    used = letters.shape[2]
+    found = np.zeros(n, dtype=np.uint64)
+    for entry in range(d):
+        found += _summed(letters[:, entry], _weights(entry, used))
+    return found
+
+
+def _weights(entry: int, count: int) -> NDArray[np.uint64]:
+    """Odd weights, the same for the same entry, however many are asked for."""
+    rng = np.random.Generator(np.random.Philox(key=entry + 1))
+    return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
+
+
+def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    step = max(1, _BLOCK // max(1, len(weights)))
+    parts = [
+        numbers[start : start + step].astype(np.uint64) @ weights
+        for start in range(0, len(numbers), step)
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
+
 
 # How often a value must have come up under one input, at the least; the best of these is taken.
 _LEAST = (1, 2, 4, 8)
@@ -116,21 +148,12 @@ class ExclusiveRule:
         return "seen under one input only: " + (" or ".join(said[:2]) or "nothing") + more
 
 
-class Found(NamedTuple):
-    """A rule for the worlds ``a`` and ``b``, and the bound to expect of it."""
-
-    expected: float
-    a: int
-    b: int
-    rule: ExclusiveRule
-
-
 def exclusive_rules(
     outputs: Sequence[NDArray[Any]],
     pairs: Sequence[tuple[int, int]],
     budget: SampleBudget,
     names: EntryNames | None = None,
-) -> dict[tuple[int, int], Found]:
+) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
     """For each of ``pairs`` of worlds, the rule with the largest expected bound.
 
     ``outputs`` (n, *shape) are those of each world in a selection split. A set of values is judged
@@ -143,48 +166,49 @@ def exclusive_rules(
     readings = list(_readings(outputs, names))
     found = {}
     for a, b in pairs:
-        options: list[tuple[float, tuple[Members | OutsideRange, ...]]] = []
-        for least in _LEAST:
-            together: list[tuple[Members, int, int]] = []
-            for reading in readings:
-                if least < reading.fewest:
-                    continue
-                right, wrong = reading.judged(a, b, least)
-                if right > 3 * wrong:
-                    together.append((reading.members(a, b, least, outputs), right, wrong))
-            some = [[each] for each in together] + [together] * (len(together) > 1)
-            options += [_option(each, budget, outputs) for each in some]
-        options += _ranges(outputs, a, b, budget, names)
+        options = [
+            *_sets(readings, outputs, a, b, budget),
+            *_ranges(outputs, a, b, budget, names),
+        ]
         if not options and readings:  # nothing to go by: what was seen once
-            whole = readings[0]
-            options = [(0.0, (whole.members(a, b, whole.fewest, outputs),))]
-        best: tuple[float, tuple[Members | OutsideRange, ...]] | None = None
-        for option in options:
-            simpler = best is None or option[0] > best[0] * (1 + SIMPLER)
-            if simpler and any(len(part) for part in option[1]):
-                best = option
+            whole = readings[0].members(a, b, readings[0].fewest, outputs)
+            options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
+        best: Candidate[ExclusiveRule] | None = None
+        for each in options:
+            simpler = best is None or each.expected > best.expected * (1 + SIMPLER)
+            if simpler and any(map(len, each.rule.parts)):
+                best = each
         if best is not None:
-            found[a, b] = Found(best[0], a, b, ExclusiveRule(best[1]))
+            found[a, b] = best
     return found
 
 
-def _option(
-    some: Sequence[tuple[Members | OutsideRange, int, int]],
-    budget: SampleBudget,
+def _sets(
+    readings: Sequence[_Reading],
     outputs: Sequence[NDArray[Any]],
-) -> tuple[float, tuple[Members | OutsideRange, ...]]:
-    right, wrong = sum(each[1] for each in some), sum(each[2] for each in some)
+    a: int,
+    b: int,
+    budget: SampleBudget,
+) -> Iterator[Candidate[ExclusiveRule]]:
+    """Sets of values that came so often under one input: of each reading, and of all together."""
     seen = 2 * len(outputs[0])
-    return _expected(right, wrong, seen, budget), tuple(each[0] for each in some)
+    for least in _LEAST:
+        good: list[tuple[Members, int, int]] = []
+        for reading in readings:
+            right, wrong = reading.judged(a, b, least)
+            if least >= reading.fewest and right > 3 * wrong:
+                good.append((reading.members(a, b, least, outputs), right, wrong))
+        for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
+            parts, rights, wrongs = zip(*some, strict=True)
+            yield Candidate(
+                a, b, _expected(sum(rights), sum(wrongs), seen, budget), ExclusiveRule(parts)
+            )
 
 
 def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
     """The bound to expect if ``seen`` draws held so many right and wrong guesses."""
-    scale = budget.draws / seen
-    revealed, alpha = failure_mass(budget.draws, both=True, delta=budget.delta, alpha=budget.alpha)
-    z = float(replace(budget, alpha=alpha).quantile)
-    counts = np.array(right * scale), np.array((wrong + _UNSEEN) * scale)
-    return max(0.0, float(expected_epsilon(*counts, revealed, z)))
+    bold = replace(budget, caution=0.0)
+    return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +308,7 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
-) -> Iterator[tuple[float, tuple[OutsideRange]]]:
+) -> Iterator[Candidate[ExclusiveRule]]:
     """Ranges that end under one input, entry by entry."""
     one, other = outputs[a], outputs[b]
     width = int(np.prod(one.shape[1:]))
@@ -310,7 +334,8 @@ def _ranges(
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
             whole = replace(part(slice(None)), entry=entry)
-            yield _expected(right, wrong, len(one) + len(other), budget), (whole,)
+            expected = _expected(right, wrong, len(one) + len(other), budget)
+            yield Candidate(a, b, expected, ExclusiveRule((whole,)))
 
 
 def _ends(values: NDArray[np.float64]) -> tuple[float, float]:
