@@ -28,11 +28,11 @@ from scipy import optimize, special, stats
 from benchmarks import Row, best_of
 from benchmarks._peers import ERROR, Scores, imported
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.guesses import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
+from fedrec_auditor.auditor.worlds.one_run import OneRunGuesses
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 
 DELTA, ALPHA = 1e-5, ERROR

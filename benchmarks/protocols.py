@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 from threadpoolctl import threadpool_limits
 
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Values = NDArray[np.float64]

@@ -20,10 +20,10 @@ from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
-from fedrec_auditor.reports import store, templating
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_words import command_words, figure_words
-from fedrec_auditor.reports.words import legal
+from fedrec_auditor.reports import store
+from fedrec_auditor.reports.catalogue import CatalogueRow, command_words, figure_words
+from fedrec_auditor.reports.html import fill_template
+from fedrec_auditor.reports.say import legal
 from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"
@@ -162,9 +162,7 @@ def page(claims: Sequence[Entry]) -> str:
         name: sorted({getattr(claim, name) for claim in claims}, key=str.lower) for name in FILTERS
     }
     words = [word for kind in (Verdict, Arithmetic) for word in kind if word in filters["verdict"]]
-    return legal(
-        templating.render("register.html.j2", claims=claims, filters=filters, verdicts=words)
-    )
+    return legal(fill_template("register.html.j2", claims=claims, filters=filters, verdicts=words))
 
 
 def main() -> int:

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._side_by_side import side_by_side
 from fedrec_auditor.accountants.bisection import last_failure
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.guesses import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UsersRow, UtilityRow
-from fedrec_auditor.reports.words import brief, percent
+from fedrec_auditor.reports.say import brief, percent
 
 BROKEN = "Somebody breaks the protocol:"
 """How the note of an attack begins to say that it sees what the protocol hides."""
@@ -45,7 +45,7 @@ _OBJECTS = {
 
 
 def object_words(row: AttackRow) -> str:
-    """What a figure says something of, in a word or few."""
+    """The object of a figure, in a word or few."""
     attribute = re.match(r"(\w+) (macro F1\b|read for certain)", row.metric)
     if attribute is not None:
         return attribute[1].replace("_", " ")
@@ -58,7 +58,7 @@ def beyond_protocol(row: AttackRow) -> bool:
 
 
 def beside_words(row: UtilityRow) -> str:
-    """What a figure stands beside, with the interval of the difference."""
+    """The baseline beside a figure, with the interval of the difference."""
     if row.baseline is None:
         return "none"
     difference = ends_words(row.baseline.difference)
@@ -80,7 +80,7 @@ def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
 
 
 def got_words(row: AttackRow) -> str:
-    """What an attacker got, in plain words, and what is guessed without the uploads."""
+    """The gain of an attacker in plain words, and the guess without the uploads."""
     said = gain_words(row, row.value)
     if row.baseline is None:
         return said
@@ -89,7 +89,7 @@ def got_words(row: AttackRow) -> str:
 
 
 def gain_words(row: AttackRow, value: float) -> str:
-    """What an attacker gets who reaches ``value`` of a row's metric, in plain words."""
+    """The gain of an attacker who reaches ``value`` of a row's metric, in plain words."""
     told = GOT.get(row.metric)
     area, found = _TOLD_APART.get(row.family, (None, None))
     attribute = re.match(r"(\w+) (macro F1\b|read for certain)", row.metric)
@@ -166,7 +166,7 @@ def baseline_words(row: AttackRow) -> str:
 
 
 def further_words(row: AttackRow) -> str:
-    """What the true interactions give, and further figures with their intervals; empty if none."""
+    """The figure from the true interactions, and further figures with their intervals."""
     said = (
         []
         if row.from_interactions is None

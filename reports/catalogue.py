@@ -1,12 +1,14 @@
-"""The catalogue of claims as rows: what each statement of a paper is worth, and on what numbers.
+"""The catalogue of claims: its rows, their words, and the document of all entries.
 
 ``auditor.catalogue`` makes the rows, ``auditor claims`` and the site show them.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 from pydantic import model_validator
@@ -15,6 +17,8 @@ from fedrec_auditor.accountants.statements.bound import Side
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text
 from fedrec_auditor.reports.rows import Finding, Row
 
 _MOST = 6  # numbers of one entry that a report lists
@@ -38,7 +42,7 @@ class Figure(Row):
 
 
 class PaperRow(Row):
-    """What all entries of one paper share: who is assumed to do what, and what symbols mean.
+    """The part that all entries of one paper share: assumed roles, and meanings of symbols.
 
     ``place`` is where the paper says whom it defends against (``adversary``) and whom it relies on
     (``trusted``). Of released code, ``code`` is the repository and commit that is described.
@@ -157,3 +161,316 @@ class EpsilonTables(Row):
     title: str
     note: str
     rows: tuple[TableRow, ...]
+
+
+_MEANINGS = {
+    StatementKind.PRIVACY: {
+        Arithmetic.RIGHT: "The statement is right.",
+        Arithmetic.LOOSE: "The statement is on the safe side: a user gives away less than the "
+        "paper says.",
+        Arithmetic.WRONG: "The statement is wrong: whoever relies on it is misled about a user's "
+        "privacy.",
+    },
+    StatementKind.ESTIMATOR: {
+        Arithmetic.RIGHT: "The statement is right: the server computes what the paper says.",
+        Arithmetic.LOOSE: "The statement is on the safe side: the server's error is smaller than "
+        "the paper says.",
+        Arithmetic.WRONG: "The statement is wrong: as printed, the server computes something else "
+        "than the paper says. Recommendations suffer, privacy does not.",
+    },
+    StatementKind.UTILITY: {
+        Arithmetic.RIGHT: "The comparison is made as the paper says.",
+        Arithmetic.LOOSE: "The comparison holds, by more than the paper says.",
+        Arithmetic.WRONG: "The statement is wrong: the comparison is not between equals. Nobody's "
+        "data leak by it.",
+    },
+    StatementKind.TYPO: {
+        Arithmetic.RIGHT: "The text is right.",
+        Arithmetic.LOOSE: "The text is on the safe side.",
+        Arithmetic.WRONG: "The text has a slip, which harms whoever builds the system by the "
+        "letter.",
+    },
+}
+"""What it means that the numbers of a statement come out or not, where no epsilon is judged."""
+_NUMBERS = {
+    Arithmetic.RIGHT: "The numbers that the paper gives for it come out.",
+    Arithmetic.LOOSE: "A number that the paper gives for it is larger than it need be.",
+    Arithmetic.WRONG: "A number that the paper gives for it is wrong.",
+}
+"""The same beside a verdict on an epsilon."""
+_DERIVED = {
+    Arithmetic.RIGHT: "What was derived comes out.",
+    Arithmetic.LOOSE: "What was derived is on the safe side: a user gives away less.",
+    Arithmetic.UNSTATED: "Nobody states this: it was derived here, to be measured, and does not "
+    "come out.",
+}
+"""Sentences on numbers that the audit derived."""
+
+
+def judgement_words(row: CatalogueRow) -> str:
+    """The verdict on the claim, and whether the numbers come out, where there are any."""
+    said = [] if row.verdict is None else [say.WORDS[row.verdict]]
+    if row.arithmetic is not None:
+        said.append(f"numbers {say.WORDS[row.arithmetic]}" if said else say.WORDS[row.arithmetic])
+    return ", ".join(said)
+
+
+def claimed_words(row: CatalogueRow) -> str:
+    """The claimed formula with its value; without, where several numbers stand for it."""
+    if row.claimed_epsilon is None:
+        value = stated_words(_chosen(row))
+    else:
+        value = "no epsilon" if math.isinf(row.claimed_epsilon) else say.short(row.claimed_epsilon)
+        if row.delta:
+            value += f", {say.delta_words(row.delta)}"
+        value += f", {say.BASES[row.whose]}" if row.whose is Basis.COMPUTED else ""
+    return _with(row, row.claimed, value)
+
+
+def figure_words(row: CatalogueRow) -> str:
+    """The claimed figure with its basis, where no label beside it says whose it is."""
+    return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
+
+
+def holds_words(row: CatalogueRow) -> str:
+    """The formula of what holds with its value; without, where several numbers stand for it."""
+    value = right_words(_chosen(row)) if row.finding is None else say.found_words(row.finding)
+    return _with(row, row.provable, value)
+
+
+def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
+    """The number that a paper states or relies on."""
+    if figure.word is Arithmetic.LOOSE and math.isinf(figure.claimed):
+        return "no bound"
+    return f"{'below ' if figure.below else ''}{exactly(figure.claimed)}"
+
+
+def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
+    """The number computed here; where it is a bound, from which side."""
+    if figure.side is Side.UPPER:
+        return f"at most {say.short_most(figure.right)}"
+    return f"at least {say.short_least(figure.right)}" if figure.side else exactly(figure.right)
+
+
+def assumed_words(row: CatalogueRow) -> str:
+    """The assumed roles, and the place where the paper says so."""
+    paper = row.paper
+    return f"against {paper.adversary}; trusted: {paper.trusted} ({paper.place})"
+
+
+def plain_words(row: CatalogueRow) -> str:
+    """The meaning of the verdict for a user, in a sentence or two."""
+    said = []
+    if row.finding is not None:
+        said.append(say.guess_words(row.finding))
+        said += ["So large an epsilon promises next to nothing."] if row.finding.vacuous else []
+    if row.computed_at:
+        said.append(f"Computed {row.computed_at}.")
+    if row.arithmetic is not None:
+        alone = row.finding is None
+        meanings = _MEANINGS[row.kind] if alone else _NUMBERS
+        said.append((_DERIVED if row.basis is Basis.DERIVED else meanings)[row.arithmetic])
+        if alone and row.poor_figures:
+            agreeing = len(row.figures) - len(row.poor_figures)
+            if agreeing and _chosen(row).below:
+                said.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
+            said.append(_corrected(row, _chosen(row)))
+    return " ".join(said)
+
+
+def rest_words(row: CatalogueRow) -> str:
+    """How many numbers are not listed, and whether they agree; a sentence after a blank."""
+    left = [figure for figure in row.figures if figure not in row.listed_figures]
+    poor = sum(figure in row.poor_figures for figure in left)
+    agreeing = len(left) - poor
+    parts = [f"{poor} more do not come out"] if poor else []
+    if agreeing:
+        parts.append(f"{agreeing} more agree" if agreeing > 1 else "1 more agrees")
+    text = ", ".join(parts)
+    return f" {text[:1].upper()}{text[1:]}." if text else ""
+
+
+def command_words(row: CatalogueRow) -> str:
+    """The command that asks the entry's questions again: of a system, or of released code."""
+    if row.paper.code:
+        return f"auditor claims {row.number}"
+    parts = ["auditor claims", row.target, say.settings_words(row.settings)]
+    if (row.n_users, row.n_items) != (943, 1682):
+        parts.append(f"--users {row.n_users} --items {row.n_items}")
+    return " ".join(part for part in parts if part)
+
+
+def _corrected(row: CatalogueRow, figure: Figure) -> str:
+    """A number that does not come out, beside the right one, with digits that tell them apart."""
+    said = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
+    stated, right = stated_words(figure, said), right_words(figure, said)
+    return f"In numbers, {figure.what}: {stated} {by_words(row)}, {right} computed here."
+
+
+def by_words(row: CatalogueRow) -> str:
+    """The words for the author of the number that is compared."""
+    return "as derived" if row.basis is Basis.DERIVED else "by its statement"
+
+
+def _with(row: CatalogueRow, formula: str, value: str) -> str:
+    """The formula with its value, which of another statement than on privacy needs its unit."""
+    apart = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
+    return formula if apart or formula == value else f"{formula} ({value})"
+
+
+def _chosen(row: CatalogueRow) -> Figure:
+    """The figure that stands for an entry in one line: the first that is wrong, if one is."""
+    return (*row.poor_figures, *row.figures)[0]
+
+
+_AGREES = {
+    Arithmetic.RIGHT: "yes",
+    Arithmetic.LOOSE: "loose",
+    Arithmetic.UNSTATED: "no",
+    Arithmetic.WRONG: "no",
+}
+_COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
+"""Heads the numbers that those computed here are held against."""
+_COLUMNS = ("Table", "q = M/N", "Delta", "Printed", "Counted", "Holds")
+
+
+def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
+    """Document of what papers claim and what holds, with their tables of epsilons."""
+    words: list[Word] = [*Verdict, *Arithmetic]
+    meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
+    papers = {row.paper.title: row.paper for row in rows}.values()
+    about = tuple(
+        (
+            paper.title,
+            f"privacy is promised against {paper.adversary}; trusted: {paper.trusted} "
+            f"({paper.place}). Symbols: "
+            + "; ".join(f"{name}: {meaning}" for name, meaning in paper.symbols.items()),
+        )
+        for paper in papers
+    )
+    listed = Grid(
+        "",
+        ("No.", "Target", "Basis", "Statement", "Its figure", "Holds", "Verdict"),
+        tuple(
+            (
+                row.number,
+                row.target,
+                row.basis.value,
+                row.statement,
+                figure_words(row),
+                holds_words(row),
+                judgement_words(row),
+            )
+            for row in rows
+        ),
+    )
+    return Passage(
+        "What papers claim, and what holds",
+        (
+            Paragraph(counts(rows)),
+            Listing(meanings),
+            Passage("Papers", (Facts(about),)),
+            Passage("All entries", (listed,)),
+            *map(entry_part, rows),
+            *map(table_part, tables),
+        ),
+    )
+
+
+def entry_part(row: CatalogueRow) -> Passage:
+    """One entry: what its verdict means, then the numbers, then how they follow."""
+    derived = ", derived" if row.basis is Basis.DERIVED else ""
+    blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
+    if listed := row.listed_figures:
+        cells = tuple(
+            (
+                figure.what,
+                stated_words(figure, say.number),
+                right_words(figure, say.number),
+                _AGREES[figure.word],
+                figure.how,
+            )
+            for figure in listed
+        )
+        heads = ("Number", _COLUMN.get(row.basis, "Stated"), "Here", "Agrees", "How")
+        blocks.append(Grid("", heads, cells))
+    if rest := rest_words(row).strip():
+        blocks.append(Paragraph(rest))
+    return Passage(
+        f"{row.number} {row.target}: {judgement_words(row)}{derived}",
+        tuple(blocks),
+        colour=row.verdict or row.arithmetic,
+        place=row.number,
+    )
+
+
+def table_part(tables: EpsilonTables) -> Passage:
+    """Tables of epsilons beside the counting that gives them, and the truth."""
+    rows = tuple(
+        (
+            str(row.table),
+            f"{row.clients} / {row.n_users}",
+            say.number(row.delta),
+            f"{row.printed:.4f}",
+            f"{row.counted:.4f}",
+            f"{say.short_least(row.lower)} to {say.short_most(row.upper)}",
+        )
+        for row in tables.rows
+    )
+    note = (Paragraph(tables.note),) if tables.note else ()
+    return Passage(f"{tables.title}, entry by entry", (*note, Grid("", _COLUMNS, rows)))
+
+
+def counts(rows: Sequence[CatalogueRow]) -> str:
+    """How many statements have which verdict: what is printed first, then what is derived.
+
+    Entries on one statement count once. Those about something else than privacy are told apart.
+    """
+    order: list[Word] = [*Verdict, *Arithmetic]
+    said = []
+    for basis in Basis:
+        mine = [row for row in rows if row.basis is basis]
+        kinds: dict[Word, dict[str, StatementKind]] = {}
+        for row in mine:
+            for word in (row.verdict, row.arithmetic):
+                if word is not None:
+                    kinds.setdefault(word, {})[row.repeats or row.number] = row.kind
+        if mine:
+            words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
+            several = len({row.repeats or row.number for row in mine})
+            entries = f", in {len(mine)} entries" if several < len(mine) else ""
+            said.append(f"{say.counted(several, f'{basis} statement')}{entries}: {words}.")
+    return " ".join(said)
+
+
+def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
+    tally = Counter(kinds.values())
+    apart = [f"{tally[kind]} {kind}" for kind in StatementKind if kind in tally]
+    known = f" ({', '.join(apart)})" if set(tally) - {StatementKind.PRIVACY} else ""
+    return f"{len(kinds)} {say.WORDS[word]}{known}"
+
+
+def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
+    yield "Reading" if row.basis is Basis.DERIVED else "Claim", row.statement
+    yield "Source", f"{row.paper.title}, {row.source} ({row.kind}, {row.basis})"
+    yield say.CLAIMED[row.whose].capitalize(), claimed_words(row)
+    yield "Holds", holds_words(row)
+    if row.finding is not None:
+        yield "Proved", say.proved(row.finding)
+        yield "Shown", say.measured(row.finding)
+    if row.repaired is not None and row.repaired_settings is not None:
+        claim, found = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
+        settings = say.settings_words(row.repaired_settings)
+        if row.paper.code:  # of what is drawn, which no command sets
+            settings = settings.replace("--set ", "")
+        word = say.WORDS[row.repaired.verdict]
+        yield "Repaired", f"with {settings} the claim is {claim}, and {found} holds: {word}"
+    yield "Why", row.reason
+    for name, meaning in row.symbols.items():
+        yield "Symbol", f"{name}: {meaning}"
+    if row.scope is not None:
+        yield "Scope", say.pair_scope_words(row.scope)
+    yield "Assumed", assumed_words(row)
+    if row.finding is not None:
+        yield "Verdict", row.finding.reason
+    yield "Ask again", command_words(row)

@@ -1,12 +1,14 @@
-"""What changed between two records: verdicts, epsilons, what attacks get, and what was asked.
+"""Changes between two records: of verdicts, epsilons, what attacks get, and what was asked.
 
 What counts as a change, so that noise does not:
 
 - a verdict. A claim stands better only where it is proved now: a refutation that is not found again
   is none the less true;
-- an epsilon that is proved, or shown by calculation, if it differs by more than a thousandth, as
-  accountants round; one that is sampled only beyond what is proved (``epsilon_changes``). The
-  bounds of an audit hold together at its plan's confidence already;
+- an epsilon, which lies between what is shown at least and what is proved at most; a calculated
+  lower bound that is tight is its upper end, too. It rose or fell if these two intervals do not
+  overlap. Where both are calculated, one that differs by more than a thousandth, as accountants
+  round, moved; more shown is worse, too, less shown proves nothing. The bounds of an audit hold
+  together at its plan's confidence already;
 - an attack's or a utility's figure, if its intervals do not overlap, each widened for the number of
   figures that are compared. They are for one training, and know nothing of what another seed would
   have trained: where the seeds differ, what moved is neither worse nor better.
@@ -15,9 +17,13 @@ What counts as a change, so that noise does not:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, TypeVar
 
+from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
     FOUND,
@@ -26,33 +32,256 @@ from fedrec_auditor.accountants.verdict import (
     Gate,
     Verdict,
     is_worse,
+    refutes,
 )
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import ends_words
-from fedrec_auditor.reports.audit_differences import audit_differences
-from fedrec_auditor.reports.change import (
-    Change,
-    Kept,
-    Subject,
-    Trend,
-    numbered,
-    pairs,
-    question,
-)
-from fedrec_auditor.reports.epsilon_changes import epsilon_changes, moved_samples
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import comparable, corrected_high, corrected_low, leaks
-from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow
+from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, UtilityRow, leaves
 from fedrec_auditor.reports.section import sections
 from fedrec_auditor.reports.usefulness import at_once
-from fedrec_auditor.reports.words import (
-    WORDS,
-    brief,
-    brief_scope_words,
-    counted,
-    delta_words,
-    number,
-    question_words,
-)
+
+Kept = TypeVar("Kept")
+
+
+class Trend(StrEnum):
+    """The direction of a change."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    OTHER = "other"
+
+
+class Subject(StrEnum):
+    """The subject of a change, in the order of what a reader minds most."""
+
+    VERDICT = "verdict"
+    SHOWN = "epsilon shown"
+    ATTACK = "attack"
+    PROVED = "epsilon proved"
+    CLAIM = "claim"
+    SYSTEM = "system"
+    UTILITY = "utility"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one system; ``before`` and ``now`` are None where there was or is nothing."""
+
+    trend: Trend
+    subject: Subject
+    target: str
+    words: str
+    before: float | str | None = None
+    now: float | str | None = None
+
+    @property
+    def line(self) -> str:
+        """The change in a sentence, with its system."""
+        return f"{self.target}: {self.words}"
+
+
+def numbered(
+    rows: Iterable[Kept], key: Callable[[Kept], Hashable]
+) -> dict[tuple[Hashable, int], Kept]:
+    """Rows by their key and by how many of that key came before."""
+    seen: Counter[Hashable] = Counter()
+    found = {}
+    for row in rows:
+        own = key(row)
+        found[own, seen[own]] = row
+        seen[own] += 1
+    return found
+
+
+def pairs(
+    now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
+) -> list[tuple[Kept, Kept]]:
+    """The rows that both have, the later first."""
+    old = numbered(before, key)
+    return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
+
+
+def question(finding: Finding) -> tuple[Hashable, ...]:
+    """The question of a finding, whatever epsilon is claimed."""
+    return (
+        finding.target,
+        finding.scope,
+        finding.delta,
+        finding.game,
+        finding.outside_model,
+        finding.claim.scope,
+    )
+
+
+def audit_differences(record: Contents, baseline: Contents) -> Iterator[str]:
+    """A sentence on each of data, plan and versions that is not the same, but for the systems."""
+    now, was = record.provenance, baseline.provenance
+    if now.data != was.data:
+        names = [
+            "none" if each is None else f"{each.name} ({each.digest[:12]})"
+            for each in (now.data, was.data)
+        ]
+        yield f"Other data: {names[0]}, was {names[1]}."
+    plans = (
+        {name: value for name, value in leaves(each.plan) if name != "targets"}
+        for each in (record, baseline)
+    )
+    if told := _apart(*plans):
+        yield f"Other plan: {told}."
+    if told := _apart(now.versions, was.versions):
+        yield f"Other versions: {told}."
+
+
+def _apart(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
+    """Entries that differ, with what they were; of lists what came and what went."""
+    told = []
+    for name in sorted({*now, *was}):
+        one, other = (_entry(part.get(name)) for part in (now, was))
+        if isinstance(one, list) and isinstance(other, list):
+            signs = [f"+{_plain(x)}" for x in one if x not in other]
+            signs += [f"-{_plain(x)}" for x in other if x not in one]
+            if signs or one != other:
+                told.append(f"{name} {' '.join(signs) or 'in another order'}")
+        elif one != other:
+            told.append(f"{name} {_plain(now.get(name))}, was {_plain(was.get(name))}")
+    return "; ".join(told)
+
+
+def _entry(value: Any) -> Any:
+    """None for what a plan leaves out, and False; a list for a tuple, as a file has it."""
+    if value is None or value is False or value in ("", {}, [], ()):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value in (None, {}) else str(value)
+
+
+_APART = 1e-3
+"""How far apart two calculated epsilons are that are not the same, relative to the larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An epsilon as one audit knows it without assumptions: ``least`` is shown, ``most`` known.
+
+    What is shown by chance above what the same audit proves counts as what is proved.
+    """
+
+    least: Bound | None
+    most: Bound | None
+
+    @classmethod
+    def of(cls, finding: Finding) -> _Known:
+        """The interval of a finding."""
+        shown, proof = finding.shown, finding.accounted
+        most = proof if proof is not None and not proof.assumptions else None
+        if shown is not None and most is not None and _exceeds(shown, most):
+            shown = replace(shown, epsilon=most.epsilon)
+        known = cls(shown, most)
+        if shown is None or not (shown.tight and known.calculated):
+            return known
+        return cls(shown, min(filter(None, (most, shown)), key=lambda bound: bound.epsilon))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that is shown; 0 if none is."""
+        return 0.0 if self.least is None else self.least.epsilon
+
+    @property
+    def calculated(self) -> bool:
+        """Whether what is shown rests on no samples."""
+        return self.least is None or self.least.confidence == 1.0
+
+    @property
+    def words(self) -> str:
+        """The epsilon that is shown, and how sure that is."""
+        if self.least is None:
+            return "nothing"
+        return say.shown_epsilon(self.epsilon) + f" ({say.sure_words(self.least)})" * (
+            not self.calculated
+        )
+
+
+def epsilon_changes(record: Contents, baseline: Contents) -> Iterator[Change]:
+    """Changes of what is shown and what is proved of each question that both audits ask."""
+    for now, old in pairs(record.findings, baseline.findings, question):
+        yield from filter(None, (_shown(now, old), _proved(now, old)))
+
+
+def moved_samples(record: Contents, baseline: Contents) -> int:
+    """How many lower bounds rest on samples and moved, but by no more than noise may."""
+    return sum(
+        not (after.calculated and was.calculated)
+        and _differ(after.epsilon, was.epsilon)
+        and _shown(now, old) is None
+        for now, old in pairs(record.findings, baseline.findings, question)
+        for after, was in [(_Known.of(now), _Known.of(old))]
+    )
+
+
+def _shown(now: Finding, old: Finding) -> Change | None:
+    after, was = _Known.of(now), _Known.of(old)
+    rose, fell = _exceeds(after.least, was.most), _exceeds(was.least, after.most)
+    if after.calculated and was.calculated and _differ(after.epsilon, was.epsilon):
+        words = f"was {was.words}"
+        rose |= bool(after.least and was.least) and after.epsilon > was.epsilon
+    elif rose:
+        words = f"while it was {_most(was.most)}"
+    elif fell:
+        words = f"and {_most(after.most)}, was {was.words}"
+    else:
+        return None
+    trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
+    words = f"epsilon shown is {after.words}, {words}, for {say.question_words(now)}."
+    ends = (None if each.least is None else each.epsilon for each in (was, after))
+    return Change(trend, Subject.SHOWN, now.target, words, *ends)
+
+
+def _proved(now: Finding, old: Finding) -> Change | None:
+    """The change of what is proved at the delta that is asked."""
+    after, was = (
+        proof if proof is not None and proof.delta <= each.delta else None
+        for each, proof in ((now, now.accounted), (old, old.accounted))
+    )
+    most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
+    moved, if_so, if_then = (
+        _differ(most, before),
+        say.assumption_words(after),
+        say.assumption_words(was),
+    )
+    if not moved and if_so == if_then:
+        return None
+    trend = Trend.OTHER
+    if moved:
+        trend = Trend.WORSE if most > before else Trend.BETTER
+    told = (_most(after), if_so if if_so != if_then else "", f"was {_most(was)}", if_then)
+    words = f"epsilon proved is {say.listed(*told)}, for {say.question_words(now)}."
+    return Change(trend, Subject.PROVED, now.target, words, before, most)
+
+
+def _exceeds(shown: Bound | None, most: Bound | None) -> bool:
+    """Whether a bound refutes one that assumes nothing, by more than rounding."""
+    if shown is None or most is None:
+        return False
+    return refutes(shown, most) and _differ(shown.epsilon, most.epsilon)
+
+
+def _differ(one: float, other: float) -> bool:
+    return not math.isclose(one, other, rel_tol=_APART, abs_tol=1e-12)
+
+
+def _most(bound: Bound | None) -> str:
+    if bound is None or math.isinf(bound.epsilon):
+        return "not finite"
+    return f"at most {say.at_most(bound.epsilon)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +308,7 @@ class Comparison:
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
-        """What changed. Nothing is worse with ``--fail-on never``.
+        """Compare two records. Nothing is worse with ``--fail-on never``.
 
         A finding got worse if its verdict did, or if it is new and ``gate`` fails it; so did an
         epsilon of which more is shown, or less proved. An attack row got worse if it is a leak now
@@ -119,7 +348,7 @@ class Comparison:
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """What got worse, a sentence each."""
+        """The changes for the worse, a sentence each."""
         return self.lines(Trend.WORSE)
 
     @property
@@ -134,7 +363,7 @@ class Comparison:
         if worse:
             said = f"{worse:,} worse, {better:,} better"
         elif not self.shared:
-            attacks = f"{counted(self.rows, 'attack row')} of both" if self.rows else ""
+            attacks = f"{say.counted(self.rows, 'attack row')} of both" if self.rows else ""
             nothing = "Nothing could be compared: no claim and no attack is in both."
             return (
                 f"No claim is in both audits; nothing is worse in {attacks}."
@@ -145,6 +374,17 @@ class Comparison:
             said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         known = self.complete and not self.unassessed
         return f"{said}." if known else f"{said} in what could be compared."
+
+    @property
+    def rule(self) -> str:
+        """The rule for what counts as a change."""
+        return (
+            "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
+            "thousandth; a sampled one that passes what the other audit proves; a figure of "
+            f"utility or of an attack (of these {self.rows:,} are compared) whose intervals do not "
+            "overlap, widened for how many are compared. An attack's are of one training: where "
+            "the seeds differ, it is neither worse nor better."
+        )
 
     @property
     def code(self) -> int:
@@ -158,8 +398,8 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
     before = numbered(baseline.findings, _judged)
     for key, now in numbered(record.findings, _judged).items():
         old = before.get(key)
-        word, claimed = WORDS[now.verdict], number(now.claim.epsilon)
-        said = f"{word}: epsilon {claimed}, {question_words(now)}; "
+        word, claimed = say.WORDS[now.verdict], say.number(now.claim.epsilon)
+        said = f"{word}: epsilon {claimed}, {say.question_words(now)}; "
         trend = Trend.OTHER
         if old is None:
             if now.verdict is not Verdict.VIOLATED and gate.code([now.verdict]) != FOUND:
@@ -168,7 +408,7 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
         elif old.verdict is now.verdict:
             continue
         else:
-            said += f"was {WORDS[old.verdict]}."
+            said += f"was {say.WORDS[old.verdict]}."
             if is_worse(now.verdict, old.verdict):
                 trend = Trend.WORSE
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
@@ -217,10 +457,10 @@ def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 def _promise(finding: Finding) -> str:
     claim = finding.claim
-    promised = f"epsilon {number(claim.epsilon)} at {delta_words(claim.delta)}"
+    promised = f"epsilon {say.number(claim.epsilon)} at {say.delta_words(claim.delta)}"
     if math.isinf(claim.epsilon):
         promised = "no epsilon"
-    return f"{promised} for {brief_scope_words(claim.scope)}"
+    return f"{promised} for {say.brief_scope_words(claim.scope)}"
 
 
 def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
@@ -244,19 +484,20 @@ def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _uncertain(record: Contents, baseline: Contents) -> Iterator[str]:
+    findings, rows = baseline.findings, comparable(baseline)
     lost = (
-        (_gone(record.findings, baseline.findings, _judged), "finding"),
-        (_gone(comparable(record), comparable(baseline), _row_key), "attack row"),
+        (len(findings) - len(pairs(record.findings, findings, _judged)), "finding"),
+        (len(rows) - len(pairs(comparable(record), rows, _row_key)), "attack row"),
     )
-    gone = [counted(count, what) for count, what in lost if count]
+    gone = [say.counted(count, what) for count, what in lost if count]
     if gone:
         yield f"Not compared, since this audit lacks them: {' and '.join(gone)} of the baseline."
     for name, each in (("audit", record), ("baseline", baseline)):
         if each.errors:
-            many = counted(len(each.errors), "error")
+            many = say.counted(len(each.errors), "error")
             yield f"The {name} was not completed ({many}): some is missing."
     if moved := moved_samples(record, baseline):
-        many = counted(moved, "sampled lower bound")
+        many = say.counted(moved, "sampled lower bound")
         yield f"{many} moved within what is proved: that shows no change."
 
 
@@ -265,13 +506,8 @@ def _targets(record: Contents) -> set[str]:
 
 
 def _interval(row: AttackRow | UtilityRow, old: AttackRow | UtilityRow) -> str:
-    now, was = (f"{brief(each.value)} {ends_words(each)}" for each in (row, old))
+    now, was = (f"{say.brief(each.value)} {ends_words(each)}" for each in (row, old))
     return f"{now}, was {was}."
-
-
-def _gone(now: Sequence[Kept], before: Sequence[Kept], key: Callable[[Kept], Hashable]) -> int:
-    """How many rows there are no longer."""
-    return len(numbered(before, key).keys() - numbered(now, key).keys())
 
 
 def _judged(finding: Finding) -> Hashable:

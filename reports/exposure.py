@@ -1,4 +1,4 @@
-"""Who learns how much: of each system and of everyone who may look, what is shown and proved.
+"""Exposure of each system to everyone who may look: what is shown and what is proved.
 
 Both of one scope, the widest asked, with their deltas.
 """
@@ -14,17 +14,10 @@ from xml.sax.saxutils import escape
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports import drawing
+from fedrec_auditor.reports import drawing, say
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
 from fedrec_auditor.reports.severity import LIKELY, shown_bounds
-from fedrec_auditor.reports.words import (
-    LOOKERS,
-    delta_words,
-    legal,
-    proved_words,
-    shown_words,
-)
 
 _NAME, _CELL, _ROW, _HEAD = 136.0, 152.0, 72.0, 24.0  # of the map as a drawing
 _LONGEST = 20  # letters of a name there
@@ -42,7 +35,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """What is known in one scope: the largest lower bound, and the least finite upper one.
+    """The largest lower bound of one scope, and its least finite upper bound.
 
     ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
     covers: who is told apart by less is told apart by more. ``claimed`` are the epsilons that are
@@ -59,9 +52,9 @@ class InScope:
         """The unit, the horizon and the delta, or both deltas."""
         known = (("shown", self.shown), ("proved", self.proved))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
-        told = [delta_words(delta) for delta in set(deltas.values()) if delta]
+        told = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
-            told = [f"{delta_words(delta)} ({name})" for name, delta in deltas.items()]
+            told = [f"{say.delta_words(delta)} ({name})" for name, delta in deltas.items()]
         return ", ".join((str(self.scope.unit), str(self.scope.horizon), *told))
 
     @property
@@ -70,7 +63,7 @@ class InScope:
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
-        said = shown_words(self.shown, beside)
+        said = say.shown_words(self.shown, beside)
         return f"shown {said if math.isinf(self.shown.epsilon) else f'≥ {said}'}"
 
     @property
@@ -79,7 +72,7 @@ class InScope:
         if self.proved is None:
             return "nothing proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
-        return f"proved ≤ {proved_words(self.proved, (*self.claimed, *beside))}"
+        return f"proved ≤ {say.proved_words(self.proved, (*self.claimed, *beside))}"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -90,7 +83,7 @@ class InScope:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What one who looks learns of one system.
+    """The knowledge of one observer about one system.
 
     ``told`` is the widest scope asked; and the one in which most is shown, if that is more.
     ``others`` are the other scopes, wider ones first.
@@ -102,7 +95,7 @@ class Exposure:
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
-    """What is learned from a vantage; None where no scope of it was asked."""
+    """The exposure from a vantage; None where no scope of it was asked."""
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
     within = {id(finding.measured) for finding in findings}
     judged = [finding for finding in findings if not finding.game]  # which is of fewer items
@@ -150,14 +143,14 @@ def exposure_map(sections: Sequence[Section]) -> str:
     lookers = list(Vantage)
     width = _NAME + _CELL * len(lookers)
     drawn = [
-        drawing.text(_NAME + _CELL * place + 6, 14, LOOKERS[looker], bold=True)
+        drawing.text(_NAME + _CELL * place + 6, 14, say.LOOKERS[looker], bold=True)
         for place, looker in enumerate(lookers)
     ]
     for row, section in enumerate(sections):
         top = _HEAD + row * _ROW
         name = section.target
         cut = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-        drawn.append(drawing.text(0, top + 16, escape(legal(cut)), bold=True))
+        drawn.append(drawing.text(0, top + 16, escape(say.legal(cut)), bold=True))
         for place, looker in enumerate(lookers):
             x, cell = _NAME + _CELL * place, exposure(section, looker)
             if cell is None:

@@ -9,24 +9,21 @@ from dataclasses import dataclass, replace
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
-from fedrec_auditor.reports import curves, plots
-from fedrec_auditor.reports.anchor import distinct
-from fedrec_auditor.reports.curves import TradeOff
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.charts import (
+    RATES,
+    TradeOff,
+    ladder,
+    read_curve,
+    resolution,
+    roc_curve,
+    spread,
+    trade_off,
+)
 from fedrec_auditor.reports.exposure import exposure_map
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, RocRow, UsersRow
-from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    VIEWS,
-    at_least,
-    at_most,
-    brief,
-    brief_scope_words,
-    percent,
-    proved_of,
-    shown_of,
-)
+from fedrec_auditor.reports.section import Section, distinct
 
 MOST = 3
 """ROC curves of a system that are drawn."""
@@ -94,13 +91,13 @@ def _ladder(glance: Glance) -> Drawing:
         kind="ladder",
         title=f"Epsilon of each claim of {section.target}: claimed, proved, shown",
         caption="Epsilon on a logarithmic axis. Shaded: one bit can be guessed 99.9% of the time.",
-        svg=plots.ladder(section.findings),
+        svg=ladder(section.findings),
     )
 
 
 def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) -> Drawing:
     pairs = (f"{line.words} {line.said}" for line in lines)
-    asked = ", ".join(filter(None, (brief_scope_words(finding.scope), finding.game)))
+    asked = say.listed(say.brief_scope_words(finding.scope), finding.game)
     exact = any(line.words == _EXACT for line in lines)
     bounds = (finding.accounted, finding.shown)
     endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
@@ -113,21 +110,21 @@ def _trade_off(glance: Glance, finding: Finding, lines: tuple[TradeOff, ...]) ->
         "shown there is an attack that reaches its line somewhere."
         + (" What does hold: the claimed epsilon at its true delta." if exact else "")
         + (" What is infinite has no line." if endless else ""),
-        svg=curves.trade_off(lines),
+        svg=trade_off(lines),
     )
 
 
 def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Drawing:
-    finest = round(1.0 / (curves.resolution(roc) or 1.0))
+    finest = round(1.0 / (resolution(roc) or 1.0))
     return Drawing(
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
-        title=f"ROC curve of {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: AUC "
-        f"{brief(row.value)}",
-        caption=f"ROC of {row.attack}, {VIEWS[row.vantage]}, both axes logarithmic, with the "
-        f"pointwise band at {percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} are "
-        "not resolved.",
-        svg=curves.roc_curve(roc, *_read(glance.section, row)),
+        title=f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
+        f"AUC {say.brief(row.value)}",
+        caption=f"ROC of {row.attack}, {say.VIEWS[row.vantage]}, both axes logarithmic, with the "
+        f"pointwise band at {say.percent(row.confidence)}. Fewer false alarms than 1 in {finest:,} "
+        "are not resolved.",
+        svg=roc_curve(roc, *_read(glance.section, row)),
     )
 
 
@@ -138,28 +135,28 @@ def hit_row(glance: Glance) -> AttackRow | None:
 
 
 def _hit(glance: Glance, row: AttackRow, users: UsersRow) -> Drawing:
-    means = "; ".join(f"{alike}: {name} {brief(one.value)}" for alike, name, one in users.means)
+    means = "; ".join(f"{alike}: {name} {say.brief(one.value)}" for alike, name, one in users.means)
     return Drawing(
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
-        title=f"Who is hit by {row.attack} on {glance.section.target}, {VIEWS[row.vantage]}: "
+        title=f"Who is hit by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"{users.success}. {means}".strip(),
         caption=f"{users.success}. All users: dot the median, bar from the least exposed twentieth "
         "to the most exposed, tick the most exposed hundredth. Groups: mean and its interval at "
-        f"{percent(row.confidence)}.",
-        svg=plots.spread(users),
+        f"{say.percent(row.confidence)}.",
+        svg=spread(users),
     )
 
 
 def drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
     """The rows whose ROC curves are shown: of attacks that beat guessing, the most telling few."""
     told = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
-    rows = [row for row in glance.section.attacks if row.roc and curves.resolution(row.roc)]
+    rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
     return tuple(r for which in told for r in rows if (r.attack, r.vantage) == which)[:MOST]
 
 
 def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
-    """What is claimed, proved and shown in the finding's scope; nothing where all say nothing.
+    """Lines of claim, proof and lower bound in a finding's scope, if any says something.
 
     A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
     them. Of a refuted claim whose delta is known exactly that one is named.
@@ -169,10 +166,16 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
     holds = finding.holds_at
     exact = replace(claim, delta=holds) if speaks and holds and holds < 1.0 else None
     said = [
-        _line(CLAIMED[claim.basis], claim, brief, "claim", 5.0) if speaks else None,
-        _line("proved", proof, at_most, "ink", 1.6, "7 4", proved_of(finding)) if proof else None,
-        _line(_EXACT, exact, at_most, "ink", 1.5, "2 3", brief(claim.epsilon)) if exact else None,
-        _line("shown", shown, at_least, "leak", 2.4, "", shown_of(finding)) if shown else None,
+        _line(say.CLAIMED[claim.basis], claim, say.brief, "claim", 5.0) if speaks else None,
+        _line("proved", proof, say.at_most, "ink", 1.6, "7 4", say.proved_of(finding))
+        if proof
+        else None,
+        _line(_EXACT, exact, say.at_most, "ink", 1.5, "2 3", say.brief(claim.epsilon))
+        if exact
+        else None,
+        _line("shown", shown, say.at_least, "leak", 2.4, "", say.shown_of(finding))
+        if shown
+        else None,
     ]
     found = tuple(each for each in said if each is not None and math.isfinite(each.epsilon))
     telling = any(guess_probability(p.epsilon, p.delta) < VACUOUS_GUESS for p in found)
@@ -193,15 +196,15 @@ def _line(
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """What a curve's attack found at the usual rates of false alarms, and what is guessed there.
+    """The shares that an attack found at the usual rates of false alarms, and the guessed shares.
 
     As the record's own figures have it, else by the curve.
     """
     found: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
-    for rate in curves.RATES:
+    for rate in RATES:
         metric = f"TPR at FPR {rate:g}"
-        found[rate] = curves.read(row.roc, rate) if row.roc else None
+        found[rate] = read_curve(row.roc, rate) if row.roc else None
         if found[rate] is not None and metric in row.further:
             found[rate] = row.further[metric].value
         for one in section.attacks:

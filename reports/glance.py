@@ -16,12 +16,12 @@ from fedrec_auditor.accountants.verdict import (
     promises_little,
     refutes,
 )
-from fedrec_auditor.reports.anchor import anchors
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import got_words, object_words, trainings_words
 from fedrec_auditor.reports.leaks import Leak, above_guessing, comparable, left_open
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.rows import Contents, Finding
-from fedrec_auditor.reports.section import Section, sections
+from fedrec_auditor.reports.section import Section, anchors, sections
 from fedrec_auditor.reports.severity import (
     DISTINGUISHER,
     MUCH,
@@ -35,24 +35,6 @@ from fedrec_auditor.reports.severity import (
     shown_bounds,
 )
 from fedrec_auditor.reports.usefulness import beats_guessing, shortfall
-from fedrec_auditor.reports.words import (
-    CLAIMED,
-    UNITS,
-    VIEWS,
-    WORDS,
-    assumption_words,
-    at_least,
-    brief,
-    capitalized,
-    counted,
-    flag_words,
-    percent,
-    proved_of,
-    question_words,
-    shown_epsilon,
-    shown_of,
-    sure_words,
-)
 
 _SENTENCES = {
     Verdict.UNSOUND: "The audit contradicts its own proof",
@@ -100,6 +82,11 @@ class Glance:
     unseen: str
 
     @property
+    def finding(self) -> Finding | None:
+        """The finding to name first."""
+        return self.section.headline_finding
+
+    @property
     def assessment(self) -> Assessment:
         """How bad at least, by the rule of ``severity``, and what was not assessed."""
         return severity_of(self.section, self.leaking)
@@ -117,12 +104,7 @@ class Glance:
     @property
     def claim_severity(self) -> Severity | None:
         """How bad what became of the claim is; None where none was judged."""
-        return claim_severity(self.section.headline_finding)
-
-    @property
-    def learned(self) -> str:
-        """How bad what was learned is, in a word or few."""
-        return self.leak.words.lower()
+        return claim_severity(self.finding)
 
     @property
     def gap_line(self) -> str:
@@ -136,127 +118,134 @@ class Glance:
 
     @property
     def verdict(self) -> str:
-        """What became of the claim, in a word or few."""
-        finding = self.section.headline_finding
+        """The verdict on the claim, in a word or few."""
+        finding = self.finding
         if finding is None:
             return "not judged"
-        flag = flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
-        word = "none" if finding.verdict is Verdict.NO_CLAIM else WORDS[finding.verdict]
-        return word + (f", {flag}" if flag else "")
+        flag = say.flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        word = "none" if finding.verdict is Verdict.NO_CLAIM else say.WORDS[finding.verdict]
+        return say.listed(word, flag)
 
     @property
     def claim(self) -> str:
         """The numbers of the claim; empty where none was made or judged."""
-        finding = self.section.headline_finding
+        finding = self.finding
         if finding is None or finding.verdict is Verdict.NO_CLAIM:
             return ""
-        word, proof = CLAIMED[finding.claim.basis], finding.accounted
-        parts = [f"epsilon {word} {brief(finding.claim.epsilon)}"]
+        proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
+        proved = "" if refuted else "none proved"
         if proof is not None and math.isfinite(proof.epsilon):
-            parts.append(f"proved ≤{proved_of(finding)}")
-        elif finding.verdict is not Verdict.VIOLATED:
-            parts.append("none proved")
-        if finding.shown is not None:
-            parts.append(f"shown {_sign(finding.shown, finding)}{_factor(finding)}")
-        return ", ".join(parts)
+            proved = f"proved ≤{say.proved_of(finding)}"
+        shown, bound, claim = "", finding.shown, finding.claim.epsilon
+        if bound is not None:
+            shown = f"shown {_sign(bound, finding)}"
+            times = bound.epsilon / claim if refuted and claim else math.inf
+            shown += f", {say.at_least(times)} times as much" if math.isfinite(times) else ""
+        claimed = f"epsilon {say.CLAIMED[finding.claim.basis]} {say.brief(finding.claim.epsilon)}"
+        return say.listed(claimed, proved, shown)
 
     @property
     def scope(self) -> str:
-        """What the claim's numbers are for, and what they rest on; empty where it has none."""
-        finding = self.section.headline_finding
+        """The scope of the claim's numbers, and what they rest on; empty where it has none."""
+        finding = self.finding
         if finding is None or not self.claim:
             return ""
-        rests = [] if finding.shown is None else [f"shown: {sure_words(finding.shown)}"]
-        if assumed := assumption_words(finding.accounted):
-            rests.append(f"proved {assumed}")
-        return f"for {question_words(finding)}" + (f" ({'; '.join(rests)})" if rests else "")
+        assumed = say.assumption_words(finding.accounted)
+        shown = "" if finding.shown is None else f"shown: {say.sure_words(finding.shown)}"
+        rests = say.listed(shown, f"proved {assumed}" if assumed else "", by="; ")
+        return f"for {say.question_words(finding)}" + (f" ({rests})" if rests else "")
 
     @property
     def sentence(self) -> str:
-        """What became of the claim, with its numbers and what they are for."""
-        finding = self.section.headline_finding
+        """The verdict on the claim in a sentence, with its numbers and their scope."""
+        finding = self.finding
         if finding is None:
             return "No claim was judged."
-        said = _SENTENCES[finding.verdict]
-        if self.claim:
-            said += f": {self.claim}, {self.scope}"
-        if self.shown:
-            said += f"; {self.shown}"
-        if finding.vacuous:
-            said += ". So large an epsilon promises next to nothing"
-        return f"{said}."
+        claim = say.listed(self.claim, self.scope)
+        said = say.listed(_SENTENCES[finding.verdict], claim, by=": ")
+        little = ". So large an epsilon promises next to nothing" if finding.vacuous else ""
+        return f"{say.listed(said, self.shown, by='; ')}{little}."
 
     @property
     def head(self) -> str:
-        """What became of the claim and its numbers, in few words; what they are for: ``about``."""
+        """The verdict on the claim and its numbers, in few words; ``about`` has their scope."""
         most = self._largest
         told = self.claim or ("" if most is None else f"epsilon shown {_sign(most)}")
-        return f"claim {self.verdict}" + (f"; {told}" if told else "")
+        return say.listed(f"claim {self.verdict}", told, by="; ")
 
     @property
     def about(self) -> str:
-        """What the numbers of ``head`` are for, and what they rest on."""
+        """The scope of the numbers of ``head``, and what they rest on."""
         most = self._largest
         if self.claim or most is None:
             return self.scope
-        return f"{_about(most)} (shown: {sure_words(most)})"
+        return f"{_about(most)} (shown: {say.sure_words(most)})"
 
     @property
     def got(self) -> str:
-        """What an attacker got, or that none got more than is guessed; and if training broke."""
-        return "; ".join(filter(None, (self._won, self._also, self.broken)))
+        """The gain of an attacker, or that none got more than a guess; and if training broke."""
+        return say.listed(self._won, self._also, self.broken, by="; ")
+
+    @property
+    def got_words(self) -> str:
+        """The gain of an attacker, and the attack."""
+        won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
+        return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
 
     @property
     def broken(self) -> str:
-        """That most messages of the training tell nothing, and what became of it; or nothing."""
+        """A warning that most messages of the training tell nothing; empty where they do."""
         counts = self.section.messages
         if counts is None or 2 * counts.unread <= counts.sent:
             return ""
-        sentence = f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
         figures = self.section.utility
-        if not figures or beats_guessing(figures):
-            return sentence
-        return f"the training broke down: {sentence}"
+        harmed = "the training broke down: " if figures and not beats_guessing(figures) else ""
+        return f"{harmed}{counts.unread:,} of {counts.sent:,} messages tell nothing"
 
     @property
     def shortfall(self) -> str:
-        """What recommendations do not beat, guessing or popularity; empty if both or unknown."""
-        return capitalized(shortfall(self.section))
+        """The level that recommendations do not beat, if it is known."""
+        return say.capitalized(shortfall(self.section))
 
     @property
     def _won(self) -> str:
         if self.leaking:
             return got_words(self.leaking[0].row)
-        if self.rows:
-            said = f"{len(self.little):,} of {self.rows:,} figure{'' if self.rows == 1 else 's'}"
-            if lost := len(self.section.unplayed):
-                said += f"; {lost} attack{'' if lost == 1 else 's'} could not run"
-            said += f"; {self.unseen}"
-            tested = "hardly tested: " if self.leak.gap else ""
-            if not self.little:
-                return f"{tested}none of the attacks tried beat guessing ({said})"
-            told = got_words(self.little[0].row)
-            return f"{tested}little more than is guessed: {told} ({said})"
-        return "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+        if not self.rows:
+            return (
+                "no attack has a figure for guessing" if self.section.attacks else "no attack ran"
+            )
+        lost = len(self.section.unplayed)
+        said = say.listed(
+            f"{len(self.little):,} of {say.counted(self.rows, 'figure')}",
+            f"{lost} attack{'' if lost == 1 else 's'} could not run" if lost else "",
+            self.unseen,
+            by="; ",
+        )
+        tested = "hardly tested: " if self.leak.gap else ""
+        if not self.little:
+            return f"{tested}none of the attacks tried beat guessing ({said})"
+        return f"{tested}little more than is guessed: {got_words(self.little[0].row)} ({said})"
 
     @property
     def _also(self) -> str:
-        """What else was told better than by guessing; empty if nothing was."""
+        """Further objects of attacks that beat guessing; empty if there are none."""
         others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
         return f"above guessing, too: {', '.join(others)}" if others else ""
 
     @property
     def by(self) -> str:
         """The attack, the metric that got it and its interval; empty if none did."""
-        found = self.leaking or self.little
-        if not found:
-            return ""
-        row = found[0].row
-        ends = f"{brief(row.ci_low)} to {brief(row.ci_high)}"
-        if row.gain is not None:
-            ends += f", above guessing by {brief(row.gain.ci_low)} to {brief(row.gain.ci_high)},"
-        over = trainings_words([row])
-        return f"{row.attack}, {row.metric}: {ends} at {percent(row.confidence)} confidence, {over}"
+        for leak in (*self.leaking, *self.little):
+            row, gain = leak.row, leak.row.gain
+            ends = f"{say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
+            if gain is not None:
+                ends += (
+                    f", above guessing by {say.brief(gain.ci_low)} to {say.brief(gain.ci_high)},"
+                )
+            sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
+            return f"{row.attack}, {row.metric}: {ends} at {sure}"
+        return ""
 
     @property
     def shown(self) -> str:
@@ -274,40 +263,30 @@ class Glance:
             alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {told}.")
         if self.broken:
             alarms.append(f"Train it again before a figure is quoted ({self.broken}).")
-        leaks, gap = bool(self.leaking), self.leak.gap
-        return next_step(self.section, leaks=leaks, alarms=alarms, gap=gap)
-
-    @property
-    def got_words(self) -> str:
-        """What an attacker got, and by which attack."""
-        by = f" ({self.by})" if self.by else ""
-        return capitalized("; ".join(filter(None, (self._won + by, self._also, self.broken))))
+        return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
 
     @property
     def line(self) -> str:
         """All of it on one line, as a log has it."""
-        claim = f"claim {self.verdict}" + (f": {self.claim}, {self.scope}" if self.claim else "")
+        claim = say.listed(f"claim {self.verdict}", say.listed(self.claim, self.scope), by=": ")
         told = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
-        said = f"{self.section.target}: {self.assessment.words}; "
-        return said + " ".join(filter(None, told))
+        return f"{self.section.target}: {self.assessment.words}; {say.listed(*told, by=' ')}"
 
     @property
     def exposed(self) -> str:
         """How bad it is and by what: the claim, what an attacker got, or the epsilon shown."""
-        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
-        shown = "" if largest is None else f"; epsilon shown: {_shown(largest)}"
-        severity = f"{self.assessment.words}; claim {self.verdict}; leak {self.learned}"
-        return f"{self.section.target}: {severity}; {self.got}{shown}"
+        most = _most_shown(self.section)
+        shown = "" if most is None else f"epsilon shown: {_shown(most)}"
+        leak = f"leak {self.leak.words.lower()}"
+        severity = f"{self.assessment.words}; claim {self.verdict}; {leak}"
+        return f"{self.section.target}: {say.listed(severity, self.got, shown, by='; ')}"
 
     @property
     def _largest(self) -> Bound | None:
         """The largest lower bound in any scope, where it is more than the headline tells."""
-        told = self.section.headline_finding
-        quoted = told.shown if told is not None and self.claim else None
-        largest = max(shown_bounds(self.section), key=lambda b: b.epsilon, default=None)
-        if largest is None or (quoted is not None and largest.epsilon <= quoted.epsilon):
-            return None
-        return largest
+        quoted = self.finding.shown if self.finding is not None and self.claim else None
+        most = _most_shown(self.section)
+        return None if most and quoted and most.epsilon <= quoted.epsilon else most
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,15 +295,6 @@ class Share:
 
     count: int
     words: str
-
-
-def _factor(finding: Finding) -> str:
-    """How many times a false claim is exceeded, rounded down; empty where no number says it."""
-    claim, shown = finding.claim.epsilon, finding.shown
-    if finding.verdict is not Verdict.VIOLATED or shown is None or not claim:
-        return ""
-    times = shown.epsilon / claim
-    return f", {at_least(times)} times as much" if times < math.inf else ""
 
 
 def glances(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Glance, ...]:
@@ -357,25 +327,25 @@ def shares(record: Contents) -> tuple[Share, ...]:
     """How many systems' claims are what, by the worst verdict; together they are all systems."""
     found = [each.headline_finding for each in sections(record)]
     counts = Counter(finding.verdict for finding in found if finding is not None)
-    told = [Share(counts[v], WORDS[v]) for v in Verdict if counts[v] or v in _CARDS]
+    told = [Share(counts[v], say.WORDS[v]) for v in Verdict if counts[v] or v in _CARDS]
     unjudged = found.count(None)
     return (*told, *([Share(unjudged, "not judged")] if unjudged else []))
 
 
 def summary(record: Contents) -> str:
-    """What became of the claims, in one sentence."""
+    """The verdicts on the claims, counted in one sentence."""
     counts = [f"{share.count} {share.words}" for share in shares(record) if share.count]
     return f"Claims: {', '.join(counts) or 'none judged'}."
 
 
 def hidden_words(record: Contents) -> str:
-    """Of how many systems it is proved that they hide a whole user from the server."""
+    """The number of systems that are proved to hide a whole user from the server, in a sentence."""
     parts = sections(record)
     count = sum(any(map(_hides, section.findings)) for section in parts)
     one = "is" if count < 2 else "are"
     return (
-        f"{count or 'None'} of {counted(len(parts), 'system')} {one} proved to hide a whole user "
-        "from the server over the training."
+        f"{count or 'None'} of {say.counted(len(parts), 'system')} {one} proved to hide a whole "
+        "user from the server over the training."
     )
 
 
@@ -395,11 +365,16 @@ def _hides(finding: Finding) -> bool:
 
 
 def _order(glance: Glance) -> tuple[int, int, float, float]:
-    finding = glance.section.headline_finding
+    finding = glance.finding
     tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
-    won = most_won(glance.leaking)
-    shown = max((bound.epsilon for bound in shown_bounds(glance.section)), default=0.0)
-    return glance.severity.place, tier, -won, -shown
+    most = _most_shown(glance.section)
+    shown = 0.0 if most is None else most.epsilon
+    return glance.severity.place, tier, -most_won(glance.leaking), -shown
+
+
+def _most_shown(section: Section) -> Bound | None:
+    """The largest lower bound in any scope."""
+    return max(shown_bounds(section), key=lambda bound: bound.epsilon, default=None)
 
 
 def _telling(leak: Leak) -> tuple[bool, int, int, float]:
@@ -413,12 +388,12 @@ def _telling(leak: Leak) -> tuple[bool, int, int, float]:
 def _sign(shown: Bound, finding: Finding | None = None) -> str:
     if math.isinf(shown.epsilon):
         return "∞"
-    return f"≥{at_least(shown.epsilon) if finding is None else shown_of(finding)}"
+    return f"≥{say.at_least(shown.epsilon) if finding is None else say.shown_of(finding)}"
 
 
 def _about(bound: Bound) -> str:
-    return f"for {UNITS[bound.scope.unit]}, {VIEWS[bound.scope.vantage]}"
+    return f"for {say.UNITS[bound.scope.unit]}, {say.VIEWS[bound.scope.vantage]}"
 
 
 def _shown(bound: Bound) -> str:
-    return f"{shown_epsilon(bound.epsilon)} ({sure_words(bound)}) {_about(bound)}"
+    return f"{say.shown_epsilon(bound.epsilon)} ({say.sure_words(bound)}) {_about(bound)}"

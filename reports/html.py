@@ -2,21 +2,96 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.reports import plots, templating, words
-from fedrec_auditor.reports.anchor import anchors
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.charts import guess_labels
 from fedrec_auditor.reports.exposure import exposure
 from fedrec_auditor.reports.glance import glances, hidden_words, shares
-from fedrec_auditor.reports.plan_text import plan_text
 from fedrec_auditor.reports.rows import Contents
+from fedrec_auditor.reports.section import anchors
+from fedrec_auditor.reports.severity import SEVERITY_RULE
 from fedrec_auditor.reports.system_document import system_document
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+AT_ONCE = 9
+"""Systems whose rows are shown at once; those of the others are folded."""
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def fill_template(name: str, **values: Any) -> str:
+    """The template ``name`` filled with ``values``; the same values give the same bytes."""
+    return _environment().get_template(name).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        assumption_words=say.assumption_words,
+        at_once=AT_ONCE,
+        margin=LEAK_MARGIN,
+        over=say.OVER,
+        plain=say.WORDS,
+        severity_rule=SEVERITY_RULE,
+        signs=say.SIGNS,
+        verdicts=tuple(Verdict),
+    )
+    environment.filters.update(
+        brief=say.brief, capitalized=say.capitalized, duration=say.duration, percent=say.percent
+    )
+    return environment
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """``plan`` as TOML, a line a key in their order; what is None is left out.
+
+    >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
+    confidence = 0.95
+    quick = true
+    targets = ["fcf"]
+    """
+    return "\n".join(f"{_key(k)} = {_value(v)}" for k, v in sorted(plan.items()) if v is not None)
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        entries = (f"{_key(k)} = {_value(v)}" for k, v in sorted(value.items()) if v is not None)
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return say.escaped(json.dumps(value, ensure_ascii=False))
 
 
 def render(record: Contents) -> str:
     """The whole report. The same record gives the same bytes."""
     seen, places = glances(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
-    page = templating.render(
+    page = fill_template(
         "report.html.j2",
         record=record,
         plan=plan_text(plan),
@@ -28,19 +103,19 @@ def render(record: Contents) -> str:
             for glance in seen
             if glance.section.findings
         ],
-        lookers=[words.LOOKERS[vantage] for vantage in Vantage],
+        lookers=[say.LOOKERS[vantage] for vantage in Vantage],
         parts=[
             (glance, system_document(record, glance, places[glance.section.target]))
             for glance in seen
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
-        sampling=words.sampling_words(record),
+        sampling=say.sampling_words(record),
         scopes=(
-            ("Unit", words.UNITS),
-            ("Adjacency", words.ADJACENCIES),
-            ("Vantage", words.VANTAGES),
-            ("Horizon", words.HORIZONS),
+            ("Unit", say.UNITS),
+            ("Adjacency", say.ADJACENCIES),
+            ("Vantage", say.VANTAGES),
+            ("Horizon", say.HORIZONS),
         ),
-        guesses=plots.guess_labels(),
+        guesses=guess_labels(),
     )
-    return words.legal(page)
+    return say.legal(page)

@@ -7,7 +7,7 @@ failure comes before system-out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
 
 from fedrec_auditor.accountants.verdict import (
@@ -22,7 +22,6 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import gated
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.words import claimed_guess_words, flag_words, legal, number
 
 
 def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:
@@ -37,34 +36,19 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
     for name, value in _properties(record):
-        ET.SubElement(properties, "property", name=legal(name), value=legal(value))
+        ET.SubElement(properties, "property", name=say.legal(name), value=say.legal(value))
     seen: Counter[tuple[str, str]] = Counter()
-    for finding in record.findings:
-        _case(suite, finding, gate, seen)
-    for row in checks:
-        case = _testcase(suite, row.target, _unused(seen, row.target, row.check))
-        if row.failed:
-            ET.SubElement(case, "failure", type="CHECK", message=legal(row.reason))
-        elif row.failed is None:
-            ET.SubElement(case, "skipped", message=legal(row.reason))
-    if gate.fail_on is FailOn.LEAK:
-        for leak in leaks(record, gate.leak_margin):
-            name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
-            case = _testcase(suite, leak.row.target, _unused(seen, leak.row.target, name))
-            ET.SubElement(case, "failure", type="LEAK", message=legal(leak.words))
-    kinds = (("failure", "SEVERITY"), ("error", "NOT ASSESSED"))
-    for (kind, word), systems in zip(kinds, gated(record, gate), strict=True):
-        for glance in systems:
-            target = glance.section.target
-            case = _testcase(suite, target, _unused(seen, target, f"severity: {gate.fail_on}"))
-            if kind == "error" and NOT_ASSESSED in gate.allow:
-                kind = "skipped"
-            message = glance.exposed if kind == "failure" else glance.unknown
-            ET.SubElement(case, kind, type=word, message=legal(message))
-    for position, message in enumerate(record.errors):
-        case = _testcase(suite, "audit", f"completed {position + 1}")
-        error = ET.SubElement(case, "error", type="INCOMPLETE", message=legal(message))
-        error.text = legal(message)
+    for target, name, kind, about, message, out in _cases(record, gate, checks):
+        seen[target, name] += 1
+        name += f" #{seen[target, name]}" if seen[target, name] > 1 else ""
+        told = {"classname": say.legal(target), "name": say.legal(name), "time": "0"}
+        case = ET.SubElement(suite, "testcase", told)
+        if kind:
+            told = {"type": about} if about else {}
+            result = ET.SubElement(case, kind, told | {"message": say.legal(message)})
+            result.text = say.legal(message) if about == "INCOMPLETE" else None
+        if out:
+            ET.SubElement(case, "system-out").text = say.legal(out)
     suite.set("tests", str(len(suite) - 1))  # all but the properties
     for key, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(len(suite.findall(f"testcase/{kind}"))))
@@ -77,35 +61,47 @@ def render(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRo
     return content + b"\n"
 
 
-def _case(suite: ET.Element, finding: Finding, gate: Gate, seen: Counter[tuple[str, str]]) -> None:
-    name = f"epsilon {number(finding.claim.epsilon)} [{finding.scope}]"
-    case = _testcase(suite, finding.target, _unused(seen, finding.target, name))
-    message = f"{finding.verdict}: {finding.reason}"
-    code = gate.code([finding.verdict])
-    if code or finding.verdict is Verdict.VIOLATED:
-        kind = "error" if code == INCOMPLETE else "failure"
-        ET.SubElement(case, kind, type=finding.verdict, message=legal(message))
-    elif finding.verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
-        ET.SubElement(case, "skipped", message=legal(message))
-    ET.SubElement(case, "system-out").text = legal("\n".join(_lines(finding)))
+def _cases(
+    record: Contents, gate: Gate, checks: Sequence[CheckRow]
+) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """The target, name, kind of result, its type and message, and the output of each case.
 
-
-def _unused(seen: Counter[tuple[str, str]], target: str, name: str) -> str:
-    """``name``, numbered where the target has a case of this name."""
-    seen[target, name] += 1
-    return name if seen[target, name] == 1 else f"{name} #{seen[target, name]}"
-
-
-def _testcase(suite: ET.Element, classname: str, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=legal(classname), name=legal(name), time="0")
+    A case that passes has no kind.
+    """
+    for finding in record.findings:
+        code, verdict, kind = gate.code([finding.verdict]), finding.verdict, ""
+        if code or verdict is Verdict.VIOLATED:
+            kind = "error" if code == INCOMPLETE else "failure"
+        elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
+            kind = "skipped"
+        name = f"epsilon {say.number(finding.claim.epsilon)} [{finding.scope}]"
+        about = "" if kind == "skipped" else str(verdict)
+        message = f"{verdict}: {finding.reason}"
+        yield finding.target, name, kind, about, message, "\n".join(_lines(finding))
+    kinds = {True: ("failure", "CHECK"), None: ("skipped", ""), False: ("", "")}
+    for row in checks:
+        yield row.target, row.check, *kinds[row.failed], row.reason, ""
+    if gate.fail_on is FailOn.LEAK:
+        for leak in leaks(record, gate.leak_margin):
+            name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
+            yield leak.row.target, name, "failure", "LEAK", leak.words, ""
+    failing, unknown = gated(record, gate)
+    name = f"severity: {gate.fail_on}"
+    for glance in failing:
+        yield glance.section.target, name, "failure", "SEVERITY", glance.exposed, ""
+    missing = "skipped" if NOT_ASSESSED in gate.allow else "error"
+    for glance in unknown:
+        yield glance.section.target, name, missing, "NOT ASSESSED", glance.unknown, ""
+    for position, error in enumerate(record.errors, 1):
+        yield "audit", f"completed {position}", "error", "INCOMPLETE", error, ""
 
 
 def _lines(finding: Finding) -> list[str]:
-    flag = flag_words(finding)
+    flag = say.flag_words(finding)
     return [
         f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}",
         f"claim: {finding.claim.statement} ({finding.claim.source})",
-        claimed_guess_words(finding.claim),
+        say.claimed_guess_words(finding.claim),
         f"proved: {say.proved(finding)}",
         f"shown: {say.measured(finding)}",
     ]

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from scipy.special import betainc, betaincinv
 
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import trainings_words
 from fedrec_auditor.reports.rows import AttackRow, Contents
 from fedrec_auditor.reports.section import Section, sections
-from fedrec_auditor.reports.words import at_most, brief, percent
 
 _SIZES = (1e-9, 1e9)
 """The least and the largest effective sample size."""
@@ -57,10 +57,10 @@ class Leak:
         """The leak in a sentence, without the target."""
         row = self.row
         return (
-            f"{row.attack} ({row.vantage}) reaches {row.metric} {brief(row.value)}, at least "
-            f"{brief(self.low)} at {percent(row.confidence)} confidence ({trainings_words([row])}; "
-            f"corrected for {self.rows:,} rows of the system), where {brief(self.baseline)} is "
-            "guessed without the uploads"
+            f"{row.attack} ({row.vantage}) reaches {row.metric} {say.brief(row.value)}, at least "
+            f"{say.brief(self.low)} at {say.percent(row.confidence)} confidence "
+            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system), where "
+            f"{say.brief(self.baseline)} is guessed without the uploads"
         )
 
 
@@ -201,7 +201,7 @@ def _limit(value: float, size: float, failing: float) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _size(value: float, low: float, failing: float) -> float:
-    """Of how many subjects a share ``value`` has the lower limit ``low``; infinite if it is all."""
+    """The number of subjects for which a share ``value`` has the lower limit ``low``."""
     if low >= value or failing <= 0.0:
         return math.inf
     least, most = map(math.log, _SIZES)
@@ -225,16 +225,15 @@ def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
     most = max((one.high_of(count) - one.guessed for one in figures), default=0.0)
     if most <= 0.0:
         return "none of these attacks has an advantage; others may have one"
-    return (
-        f"of these attacks, not of others, an advantage of up to {at_most(most)} is not ruled out"
-    )
+    advantage = f"an advantage of up to {say.at_most(most)}"
+    return f"of these attacks, not of others, {advantage} is not ruled out"
 
 
 def leak_line(record: Contents, margin: float) -> str:
     """The worst leak and how many there are, or which attacks found none and which did not run."""
     tried, above = comparable(record), above_guessing(record, margin)
     found = [leak for leak in above if not leak.little]
-    by = f"{percent(margin)} or more of what guessing leaves open"
+    by = f"{say.percent(margin)} or more of what guessing leaves open"
     little = f" {len(above) - len(found):,} beat it by less." if len(above) > len(found) else ""
     if not found:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"

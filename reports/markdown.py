@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage
 from fedrec_auditor.reports.report_document import report_document
 from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.words import legal
 
 _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+=\[])")
 """What Markdown obeys, where it does: an underscore within a word is none."""
@@ -36,7 +36,7 @@ def escape(text: str) -> str:
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \\* [0.5, 0.6] of &#60;b&#62;
     """
-    line = " ".join(legal(text).split())
+    line = " ".join(say.legal(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))
     return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
 

@@ -8,21 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.accountants.verdict import Verdict, promises_little
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import (
-    ADJACENCIES,
-    HORIZONS,
-    UNITS,
-    VIEWS,
-    assumption_words,
-    at_most,
-    brief,
-    capitalized,
-    delta_words,
-    proved_of,
-    shown_epsilon,
-)
 
 _AS_DATA = "Treat what leaves the devices as if it were the data, or add noise."
 _ANYBODY = 1e-5
@@ -47,7 +35,7 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     parts = [said, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, said]
     if section.quick and "claim epsilon" in said.lower():
         parts.append("This audit was quick: run it in full first.")
-    return " ".join(filter(None, (*parts, *open_)))
+    return say.listed(*parts, *open_, by=" ")
 
 
 def _proved(section: Section, finding: Finding) -> Bound | None:
@@ -71,14 +59,14 @@ def _proved(section: Section, finding: Finding) -> Bound | None:
 
 def _statement(proof: Bound, scope: Scope, epsilon: str = "", instead: str = "") -> str:
     """An epsilon with all without which it is no promise, ``instead`` of another."""
-    at = f" at {delta_words(proof.delta)}" if proof.delta else ""
+    at = f" at {say.delta_words(proof.delta)}" if proof.delta else ""
     at += f" instead of {instead}," if instead else ""
     words = (
-        f"epsilon {epsilon or at_most(proof.epsilon)}{at} for {UNITS[scope.unit]} "
-        f"({ADJACENCIES[scope.adjacency]})",
-        HORIZONS[scope.horizon],
-        VIEWS[scope.vantage],
-        assumption_words(proof),
+        f"epsilon {epsilon or say.at_most(proof.epsilon)}{at} for {say.UNITS[scope.unit]} "
+        f"({say.ADJACENCIES[scope.adjacency]})",
+        say.HORIZONS[scope.horizon],
+        say.VIEWS[scope.vantage],
+        say.assumption_words(proof),
     )
     return ", ".join(filter(None, words))
 
@@ -100,7 +88,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     """Repairs with which the claim holds, and claims instead of it, the most useful first."""
     for held in section.findings:
         if _shorter(held, finding):
-            yield f"quote it {HORIZONS[held.scope.horizon]} only, where it is proved"
+            yield f"quote it {say.HORIZONS[held.scope.horizon]} only, where it is proved"
             break
     repaired = finding.repair or next(
         (f.repair for f in section.findings if f.scope == finding.scope and f.repair), ""
@@ -110,7 +98,7 @@ def _ways(section: Section, finding: Finding) -> Iterator[str]:
     proof = _proved(section, finding)
     if proof is not None and not promises_little(proof):
         refuted = finding.verdict is Verdict.VIOLATED
-        instead = brief(finding.claim.epsilon) if refuted else ""
+        instead = say.brief(finding.claim.epsilon) if refuted else ""
         yield f"claim {_statement(proof, finding.scope, instead=instead)}"
     elsewhere = next((f for f in section.violated if f.repair), None)
     if elsewhere is not None and not repaired:
@@ -123,25 +111,29 @@ def _of_violated(section: Section, finding: Finding) -> str:
     ways = ["withdraw the claim", *_ways(section, finding)]
     delta = finding.holds_at
     if delta is not None and section.users and delta < 1.0 / section.users:
-        ways.append(f"state delta {at_most(delta)} with it, the probability that its promise fails")
+        ways.append(
+            f"state delta {say.at_most(delta)} with it, the probability that its promise fails"
+        )
     return _or(ways) + _proved_at_all(section, finding)
 
 
 def _of_unproved(section: Section, finding: Finding) -> str:
     ways = list(_ways(section, finding)) or ["claim none"]
-    proof = f"bring the missing proof of {brief(finding.claim.epsilon)}"
+    proof = f"bring the missing proof of {say.brief(finding.claim.epsilon)}"
     return _or([*ways, proof]) + _proved_at_all(section, finding)
 
 
 def _or(ways: Sequence[str]) -> str:
-    return f"{capitalized(', or '.join(ways))}."
+    return f"{say.capitalized(', or '.join(ways))}."
 
 
 def _proved_at_all(section: Section, finding: Finding) -> str:
     """Why no epsilon is offered to claim, and how a system of one's own gets one."""
     proof = _proved(section, finding)
     if proof is not None:
-        little = f" The epsilon that is proved, {at_most(proof.epsilon)}, promises next to nothing."
+        little = (
+            f" The epsilon that is proved, {say.at_most(proof.epsilon)}, promises next to nothing."
+        )
         return little if promises_little(proof) else ""
     if not section.own or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
         return ""
@@ -153,15 +145,16 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
 
 def _of_upheld(section: Section, finding: Finding) -> str:
     claim, proof = finding.claim.epsilon, _proved(section, finding)
+    little = f"Lower epsilon: {say.brief(claim)} promises next to nothing"
     if proof is not None and proof.epsilon < 0.9 * claim:
         if promises_little(proof):
-            return f"Lower epsilon: {brief(claim)} promises next to nothing, and so does the proof."
-        return f"You may claim {_statement(proof, finding.scope, instead=brief(claim))}."
+            return f"{little}, and so does the proof."
+        return f"You may claim {_statement(proof, finding.scope, instead=say.brief(claim))}."
     if finding.vacuous:
-        return f"Lower epsilon: {brief(claim)} promises next to nothing."
+        return f"{little}."
     if proof is None:
         return "Quote the claim only together with its scope and its delta."
-    said = _statement(proof, finding.scope, proved_of(finding))
+    said = _statement(proof, finding.scope, say.proved_of(finding))
     return f"Quote the claim only as a whole: {said}."
 
 
@@ -174,24 +167,24 @@ def _reach(section: Section, finding: Finding) -> Iterator[str]:
     if proof is None or math.isinf(proof.epsilon):
         known = "no finite epsilon is proved"
         if reach.shown is not None:
-            known = f"epsilon is {shown_epsilon(reach.shown.epsilon)}"
+            known = f"epsilon is {say.shown_epsilon(reach.shown.epsilon)}"
         yield f"Claim nothing {where}: {known}."
         return
     if proof.epsilon <= finding.claim.epsilon:
         return
-    proved = f"{at_most(proof.epsilon)} is proved"
-    if assumed := assumption_words(proof):
+    proved = f"{say.at_most(proof.epsilon)} is proved"
+    if assumed := say.assumption_words(proof):
         proved += f", {assumed}"
-    shown = "" if reach.shown is None else f"at least {brief(reach.shown.epsilon)} is shown, "
+    shown = "" if reach.shown is None else f"at least {say.brief(reach.shown.epsilon)} is shown, "
     yield f"Do not read the claim as one {where}: epsilon there is another ({shown}{proved})."
 
 
 def _apart(scope: Scope, other: Scope) -> str:
-    """What of a scope is not the other's, in words."""
-    words = (UNITS[scope.unit], HORIZONS[scope.horizon], VIEWS[scope.vantage])
-    others = (UNITS[other.unit], HORIZONS[other.horizon], VIEWS[other.vantage])
+    """The parts of a scope that the other does not have, in words."""
+    words = (say.UNITS[scope.unit], say.HORIZONS[scope.horizon], say.VIEWS[scope.vantage])
+    others = (say.UNITS[other.unit], say.HORIZONS[other.horizon], say.VIEWS[other.vantage])
     apart = [one for one, theirs in zip(words, others, strict=True) if one != theirs]
-    named = ", ".join(apart) or ADJACENCIES[scope.adjacency]
+    named = ", ".join(apart) or say.ADJACENCIES[scope.adjacency]
     return f"for {named}" if not apart or apart[0] == words[0] else named
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.reports.words import printable
+from fedrec_auditor.reports import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,7 @@ def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: 
     """
     return "\n".join(
         textwrap.wrap(
-            printable(text),
+            say.printable(text),
             width,
             initial_indent=f"{' ' * indent}{label + ' ':<{hang}}" if label else " " * indent,
             subsequent_indent=" " * (indent + hang),
@@ -73,11 +74,17 @@ def print_hanging(
     print_text(console, said, style)
 
 
+def print_each(
+    console: Console, lines: Iterable[str], label: str, style: str = "", indent: int = 0
+) -> None:
+    """Print lines below each other, the same label before each."""
+    for line in lines:
+        print_hanging(console, line, label, indent=indent, style=style)
+
+
 def print_line(console: Console, line: str, style: str = "") -> None:
     """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
-    print_text(
-        console, printable(line) if not line.startswith(" ") else "  " + printable(line), style
-    )
+    print_text(console, "  " * line.startswith(" ") + say.printable(line), style)
 
 
 def print_text(console: Console, text: str | Text, style: str = "") -> None:

@@ -1,31 +1,70 @@
-"""The record of an audit, and what users do with it."""
+"""The record of an audit, what users do with it, and the exit code of a gate on it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import store, templating
-from fedrec_auditor.reports.flat import flat
-from fedrec_auditor.reports.gate import GateOutcome
-from fedrec_auditor.reports.glance import glances, hidden_words, shares, summary
-from fedrec_auditor.reports.rows import Contents, Finding
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, INCOMPLETE, NOT_ASSESSED, FailOn, Gate
+from fedrec_auditor.reports import say, store
+from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.glance import Glance, gated, glances, hidden_words, shares, summary
+from fedrec_auditor.reports.html import fill_template
+from fedrec_auditor.reports.leaks import leak_line, leaks
+from fedrec_auditor.reports.rows import Contents, Finding, flat
 from fedrec_auditor.reports.section import Section, sections
-from fedrec_auditor.reports.words import legal, printable
 
 if TYPE_CHECKING:
     import pandas
 
-_TABLES = (
-    "findings",
-    "measurements",
-    "attacks",
-    "skipped",
-    "utility",
-    "messages",
-)
+
+@dataclass(frozen=True, slots=True)
+class GateOutcome:
+    """The exit ``code`` of a gate, the systems that fail it and those not assessed for it.
+
+    ``compared`` is the record against the baseline, where there is one. ``leak`` is the line of a
+    gate on leaks, empty for another gate.
+    """
+
+    code: int
+    failing: tuple[Glance, ...]
+    unassessed: tuple[str, ...]
+    compared: Comparison | None
+    leak: str
+
+    @classmethod
+    def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
+        """The outcome: 3 for a failed piece, else what ``gate`` says.
+
+        What was not assessed never passes: 3, unless the gate allows it or something else fails.
+        With a ``baseline`` 1 is for what got worse since then only, and 3 if no claim is in both,
+        or a leak that was assessed then is not now.
+        """
+        failing, unknown = gated(record, gate)
+        compared = None if baseline is None else Comparison.of(record, baseline, gate)
+        gaps = {each.gap_line: None for each in unknown}
+        if compared is not None:
+            gaps |= dict.fromkeys(compared.lost)
+        fails: bool | None = bool(compared.worse) if compared else (True if failing else None)
+        code = gate.code((finding.verdict for finding in record.findings), failing=fails)
+        open_ = gaps and NOT_ASSESSED not in gate.allow
+        apart = compared is not None and not (compared.worse or compared.shared)
+        if record.errors or apart or (open_ and not code):
+            code = INCOMPLETE
+        told = leaks(record, gate.leak_margin) or not (failing or unknown)
+        line = gate.fail_on is FailOn.LEAK and told
+        return cls(
+            code,
+            failing,
+            tuple(gaps),
+            compared,
+            leak_line(record, gate.leak_margin) if line else "",
+        )
+
+
+_TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "messages")
 
 
 class Record(Contents):
@@ -75,7 +114,7 @@ class Record(Contents):
         return tuple(finding for section in sections(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
-        """What concerns one target; InputError if the audit has none of this name."""
+        """The section of one target; InputError if the audit has none of this name."""
         found = {section.target: section for section in sections(self)}
         if target not in found:
             raise InputError(
@@ -108,18 +147,18 @@ class Record(Contents):
         return f"<Record of {names}: {summary(self).removeprefix('Claims: ')}>"
 
     def __str__(self) -> str:
-        failed = [f"error: {printable(error)}" for error in self.errors]
+        failed = [f"error: {say.printable(error)}" for error in self.errors]
         return "\n".join(
-            [summary(self), *(f"- {printable(each.line)}" for each in glances(self)), *failed]
+            [summary(self), *(f"- {say.printable(each.line)}" for each in glances(self)), *failed]
         )
 
     def _repr_html_(self) -> str:
         """The first screen of the report, which styles nothing else and has no script."""
-        page = templating.render(
+        page = fill_template(
             "notebook.html.j2",
             record=self,
             shares=shares(self),
             hidden=hidden_words(self),
             glances=glances(self),
         )
-        return legal(page)
+        return say.legal(page)

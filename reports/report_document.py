@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from fedrec_auditor.reports.document import Block, Facts, Grid, Paragraph, Passage
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.document import (
+    Block,
+    Facts,
+    Grid,
+    Paragraph,
+    Passage,
+    sentences,
+    told_of,
+    told_once,
+)
 from fedrec_auditor.reports.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.leaks import comparable
-from fedrec_auditor.reports.remarks import sentences, told_of, told_once
 from fedrec_auditor.reports.rows import Contents
 from fedrec_auditor.reports.system_document import ASSUMED, assumed, reasons, system_document
-from fedrec_auditor.reports.words import OVER, counted
 
 HEADS = ("Severity", "System", "Claim", "What an attacker got", "Utility")
 IN_FULL = (
@@ -26,15 +34,15 @@ def report_document(record: Contents) -> Passage:
     read = "none were read"
     if data is not None:
         sizes = (
-            counted(data.n_users, "user"),
-            counted(data.n_items, "item"),
-            counted(data.n_interactions, "interaction"),
+            say.counted(data.n_users, "user"),
+            say.counted(data.n_items, "item"),
+            say.counted(data.n_interactions, "interaction"),
         )
         read = f"{data.name} ({', '.join(sizes)})"
     blocks: list[Block] = [
         Paragraph(
             f"Data: {read}; seed {record.provenance.seed}. An audit can refute a claim or fail to "
-            f"refute it; it never shows that nothing leaks. {OVER}"
+            f"refute it; it never shows that nothing leaks. {say.OVER}"
         ),
         Paragraph(f"{summary(record)} {hidden_words(record)} {IN_FULL}"),
     ]
@@ -76,7 +84,7 @@ def _map(record: Contents, seen: Sequence[Glance]) -> Passage:
 
 
 def _assumed(seen: Sequence[Glance]) -> Passage:
-    """What is to be known of each attack that beats guessing somewhere."""
+    """Assumptions of each attack that beats guessing somewhere."""
     return Passage(ASSUMED, (_by_attack((glance, assumed(glance)) for glance in seen),))
 
 
@@ -87,7 +95,7 @@ def _unplayed(seen: Sequence[Glance]) -> Passage:
 
 
 def _by_attack(told: Iterable[tuple[Glance, Iterable[tuple[str, str]]]]) -> Facts:
-    """What is told of attacks on systems: each sentence once, behind all that it is told of."""
+    """Notes on attacks: each sentence once, behind all systems that it is about."""
     on: dict[str, list[tuple[str, str]]] = {}
     for glance, notes in told:
         for attack, note in notes:

@@ -8,6 +8,8 @@ numbers are the strings "inf" and "-inf".
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -186,7 +188,7 @@ class UsersRow(Row):
 
     @property
     def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """What users are alike in, the group and its mean, in the order of the names."""
+        """Each trait of users, the group and its mean, in the order of the names."""
         named = ((alike, sorted(groups.items())) for alike, groups in sorted(self.groups.items()))
         return tuple((alike, name, one) for alike, groups in named for name, one in groups)
 
@@ -244,7 +246,7 @@ class SkippedRow(Row):
 
 
 class Baseline(Row):
-    """What a recommender without any federated training reaches on the same split and candidates.
+    """A recommender without any federated training, on the same split and candidates.
 
     ``difference`` is the target's figure less this one, taken user by user.
     """
@@ -325,7 +327,7 @@ class CheckRow(Row):
 
 
 class DataRow(Row):
-    """Which data the audit ran on."""
+    """The data the audit ran on."""
 
     name: str
     digest: str
@@ -335,7 +337,7 @@ class DataRow(Row):
 
 
 class Provenance(Row):
-    """Where the numbers come from; only ``timing`` and ``machine`` differ between equal plans.
+    """The origin of the numbers; only ``timing`` and ``machine`` differ between equal plans.
 
     ``data`` is None where nothing was run on a data set.
     """
@@ -348,7 +350,7 @@ class Provenance(Row):
 
 
 def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
-    """The same; ValueError if it is nested deeper than any plan, so deep that renderers fail."""
+    """A plan as it is; ValueError if it is so deeply nested that renderers fail."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
         held = (each.values() if isinstance(each, dict) else each for each in layer)
@@ -359,7 +361,7 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 class Contents(Row):
-    """What the record of an audit holds; ``notes`` say what was left out, ``errors`` what failed.
+    """Contents of an audit's record; ``notes`` say what was left out, ``errors`` what failed.
 
     ``own`` are the targets that are the caller's: wrapped callables, apps and recordings.
 
@@ -378,3 +380,20 @@ class Contents(Row):
     own: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+
+
+def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows as dictionaries of one set of keys, None where a row has no such part."""
+    told = [dict(leaves(row.model_dump(mode="python"))) for row in rows]
+    names = dict.fromkeys(name for row in told for name in row)
+    parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
+    return [{name: row.get(name) for name in names if name not in parts} for row in told]
+
+
+def leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Parts without parts of their own, by the names on the way to them."""
+    for name, value in part.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", str(value) if isinstance(value, StrEnum) else value

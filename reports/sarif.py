@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate, Verdict
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import CheckRow, Contents
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.words import legal, number
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -49,54 +49,35 @@ def render(
 
     Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
     """
-    seen = glances(record, gate.leak_margin)
-    results = [
-        _result(
-            str(finding.verdict),
-            LEVELS[finding.verdict],
-            f"{finding.verdict}: epsilon {number(finding.claim.epsilon)} for {finding.scope}: "
-            f"{finding.reason}",
-            finding.target,
-            f"{finding.claim.epsilon} {finding.claim.delta} {finding.claim.scope} "
-            f"{finding.scope} {finding.delta} {finding.game}",
-        )
-        for finding in record.findings
-        if finding.verdict in LEVELS
-    ]
-    results += [
-        _result(
-            _LEAK,
-            "warning",
-            f"{leak.words}.",
-            leak.row.target,
-            f"{leak.row.attack} {leak.row.vantage} {leak.row.metric}",
-        )
-        for leak in leaks(record, gate.leak_margin)
-    ]
-    results += [
-        _result(_LEAK, "warning", f"{glance.exposed}.", glance.section.target, "epsilon shown")
-        for glance in seen
-        if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH)
-    ]
-    results += [
-        _result(_UNKNOWN, "note", f"{glance.unknown}.", glance.section.target, "")
-        for glance in seen
-        if glance.assessment.gap and (glance.section.attacks or glance.section.skipped)
-    ]
-    results += [
-        _result(_CHECK, "error", f"{row.check}: {row.reason}", row.target, row.check)
-        for row in checks
-        if row.failed
-    ]
+    file, line = place
+    physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
     meanings = {str(verdict): (verdict.meaning, level) for verdict, level in LEVELS.items()}
     meanings[_LEAK] = (_LEAK_MEANING, "warning")
     meanings[_UNKNOWN] = (_UNKNOWN_MEANING, "note")
     if checks:
         meanings[_CHECK] = (_CHECK_MEANING, "error")
     index = {name: position for position, name in enumerate(meanings)}
+    results = [
+        {
+            "ruleId": rule,
+            "ruleIndex": index[rule],
+            "level": meanings[rule][1],
+            "message": {"text": _said(message)},
+            "locations": [
+                {
+                    "logicalLocations": [
+                        {"fullyQualifiedName": say.legal(target), "kind": "module"}
+                    ],
+                    "physicalLocation": physical,
+                }
+            ],
+            "partialFingerprints": {"audit/v1": _mark(rule, target, identity)},
+        }
+        for rule, target, message, identity in _results(record, gate, checks)
+    ]
     driver = {
         "name": "fedrec-auditor",
-        "version": legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "version": say.legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
         "rules": [
             {
                 "id": name,
@@ -111,11 +92,6 @@ def render(
         invocation["toolExecutionNotifications"] = [
             {"level": "error", "message": {"text": _said(error)}} for error in record.errors
         ]
-    file, line = place
-    physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
-    for result in results:
-        result["ruleIndex"] = index[result["ruleId"]]
-        result["locations"][0]["physicalLocation"] = physical
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -124,22 +100,43 @@ def render(
     return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def _result(rule: str, level: str, message: str, target: str, identity: str) -> dict[str, Any]:
-    """One result; ``identity`` says which of a target's it is from one audit to the next."""
-    mark = hashlib.sha256(f"{rule}\n{target}\n{identity}".encode("utf-8", "replace")).hexdigest()
-    return {
-        "ruleId": rule,
-        "level": level,
-        "message": {"text": _said(message)},
-        "locations": [
-            {
-                "logicalLocations": [{"fullyQualifiedName": legal(target), "kind": "module"}],
-            }
-        ],
-        "partialFingerprints": {"audit/v1": mark},
-    }
+def _results(
+    record: Contents, gate: Gate, checks: Sequence[CheckRow]
+) -> Iterator[tuple[str, str, str, str]]:
+    """The rule, the target, the message and the identity of each result.
+
+    The identity says which of a target's it is from one audit to the next.
+    """
+    for finding in record.findings:
+        if finding.verdict in LEVELS:
+            claim, verdict = finding.claim, str(finding.verdict)
+            about = f"epsilon {say.number(claim.epsilon)} for {finding.scope}"
+            yield (
+                verdict,
+                finding.target,
+                f"{verdict}: {about}: {finding.reason}",
+                f"{claim.epsilon} {claim.delta} {claim.scope} "
+                f"{finding.scope} {finding.delta} {finding.game}",
+            )
+    for leak in leaks(record, gate.leak_margin):
+        row = leak.row
+        yield _LEAK, row.target, f"{leak.words}.", f"{row.attack} {row.vantage} {row.metric}"
+    seen = glances(record, gate.leak_margin)
+    for glance in seen:
+        if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
+            yield _LEAK, glance.section.target, f"{glance.exposed}.", "epsilon shown"
+    for glance in seen:
+        if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
+            yield _UNKNOWN, glance.section.target, f"{glance.unknown}.", ""
+    for check in checks:
+        if check.failed:
+            yield _CHECK, check.target, f"{check.check}: {check.reason}", check.check
+
+
+def _mark(*identity: str) -> str:
+    return hashlib.sha256("\n".join(identity).encode("utf-8", "replace")).hexdigest()
 
 
 def _said(text: str) -> str:
     """Text as SARIF's messages take it: braces are placeholders there, ``[a](b)`` is a link."""
-    return legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
+    return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")

@@ -1,12 +1,14 @@
-"""A record cut by target."""
+"""A record cut by target, and the names that targets and findings have as places of a page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.rows import (
     AttackRow,
     Contents,
@@ -16,7 +18,6 @@ from fedrec_auditor.reports.rows import (
     SkippedRow,
     UtilityRow,
 )
-from fedrec_auditor.reports.words import verdict_words
 
 _Of = TypeVar("_Of", Finding, AttackRow, SkippedRow, UtilityRow, MessagesRow, Measurement)
 # An open scope is no fault of the claim: it is weighed last, after what the claim does say.
@@ -54,7 +55,7 @@ class Section:
         """The target, its verdict and why."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
-        return f"{self.target}: {verdict_words(finding)}. {reason}"
+        return f"{self.target}: {say.verdict_words(finding)}. {reason}"
 
     @property
     def violated(self) -> tuple[Finding, ...]:
@@ -108,6 +109,49 @@ def sections(record: Contents) -> tuple[Section, ...]:
 
 
 def worst_first(finding: Finding) -> tuple[int, float]:
-    """What findings are sorted by: the most severe verdict, then the largest lower bound."""
+    """Key to sort findings: the most severe verdict, then the largest lower bound."""
     shown = -1.0 if finding.shown is None else finding.shown.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
+
+
+TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
+"""Places of the page that no system can take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The place of a system's page, and those of its ``findings`` in their order."""
+
+    page: str
+    findings: tuple[str, ...]
+
+
+def anchors(record: Contents) -> dict[str, Anchor]:
+    """The places of each target, all different: names as a fragment of an address can have them."""
+    cut = sections(record)
+    pages = distinct((section.target for section in cut), TAKEN)
+    taken, found = (*TAKEN, *pages), {}
+    for section, page in zip(cut, pages, strict=True):
+        scopes = [finding.scope for finding in section.findings]
+        names = distinct((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
+        taken = (*taken, *names)
+        found[section.target] = Anchor(page, tuple(names))
+    return found
+
+
+def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Each name in letters, digits, dots and hyphens; a number behind one that is taken.
+
+    >>> distinct(["dp-privrec", "Mine: v2", "mine-v2", "method"], TAKEN)
+    ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
+    """
+    used, found = set(taken), []
+    for name in names:
+        plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-") or "system"
+        place, count = plain, 1
+        while place in used:
+            count += 1
+            place = f"{plain}-{count}"
+        used.add(place)
+        found.append(place)
+    return found

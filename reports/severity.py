@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, promises_little
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.leaks import Leak, comparable
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.section import Section
@@ -90,7 +91,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
     level = min(leak.level, claim or leak.level, key=lambda each: each.place)
     if section.violated and leak.level.place <= Severity.HIGH.place:
         level = Severity.CRITICAL
-    return Assessment(level, "; ".join(filter(None, gaps)))
+    return Assessment(level, say.listed(*gaps, by="; "))
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:

@@ -22,11 +22,10 @@ from pydantic import ValidationError
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.reports import html, junit, markdown, sarif
+from fedrec_auditor.reports import html, junit, markdown, sarif, say
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
 from fedrec_auditor.reports.severity import SEVERITY_RULE
-from fedrec_auditor.reports.words import escaped
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
@@ -36,6 +35,7 @@ LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28
 """Most bytes of a record that are read: a hundred times one of all targets."""
+_DAMAGED = "edited or damaged"
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a FIFO",
@@ -54,7 +54,7 @@ def encode(record: Contents) -> bytes:
     data["severity"] = _severity(record)
     data["$schema"] = IDENTIFIER
     text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
-    return (escaped(text) + "\n").encode()
+    return (say.escaped(text) + "\n").encode()
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
@@ -139,7 +139,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
             f"Expected JSON in {path}, got something else ({error}). Run the audit again."
         ) from error
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if version != SCHEMA_VERSION or isinstance(version, bool):
+    if version != SCHEMA_VERSION:
         raise InputError(
             f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
             "the version of the auditor that wrote it, or run the audit again."
@@ -153,17 +153,12 @@ def read(location: Path, kind: type[Kept]) -> Kept:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise InputError(
-            f"Expected a record in {path}, got {place}: {first['msg']}{more}. "
-            "The file was edited or damaged; run the audit again."
-        ) from error
+        raise _edited(f"a record in {path}", f"{place}: {first['msg']}{more}", _DAMAGED) from error
     except IncompleteError as error:
         raise InputError(f"In {path}: {error}") from error
     except (ArithmeticError, RecursionError) as error:
-        raise InputError(
-            f"Expected a record in {path}, got one of which nothing can be computed ({error}). "
-            "The file was edited or damaged; run the audit again."
-        ) from error
+        why = f"one of which nothing can be computed ({error})"
+        raise _edited(f"a record in {path}", why, _DAMAGED) from error
     _check_verdicts(record, path)
     _check_severity(told, record, path)
     return record
@@ -223,6 +218,11 @@ def _attributed(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+def _edited(expected: str, got: str, how: str = "edited") -> InputError:
+    """The refusal of a file in which the auditor would have written something else."""
+    return InputError(f"Expected {expected}, got {got}. The file was {how}; run the audit again.")
+
+
 def _check_verdicts(record: Contents, path: Path) -> None:
     for position, finding in enumerate(record.findings):
         try:
@@ -232,10 +232,10 @@ def _check_verdicts(record: Contents, path: Path) -> None:
                 f"In {path}, finding {position} ({finding.target}): {error}"
             ) from error
         if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
-            raise InputError(
-                f"Expected verdict {again.verdict} in finding {position} ({finding.target}) of "
-                f"{path}, as its claim, proof and measurement give it, got {finding.verdict} "
-                f"(vacuous={finding.vacuous}). The file was edited; run the audit again."
+            place = f"finding {position} ({finding.target}) of {path}"
+            raise _edited(
+                f"verdict {again.verdict} in {place}, as its claim, proof and measurement give it",
+                f"{finding.verdict} (vacuous={finding.vacuous})",
             )
 
 
@@ -255,14 +255,11 @@ def _check_severity(told: Any, record: Contents, path: Path) -> None:
         return
     derived = _severity(record)
     if told != derived:
-        raise InputError(
-            f"Expected severity {derived} in {path}, as its rows give it, got {told}. The file was "
-            "edited; run the audit again."
-        )
+        raise _edited(f"severity {derived} in {path}, as its rows give it", str(told))
 
 
 def plain(value: Any, place: str = "") -> Any:
-    """What JSON can hold of ``value``, infinity as "inf"; IncompleteError for NaN, with its place.
+    """A value as JSON can hold it, infinity as "inf"; IncompleteError for NaN, with its place.
 
     >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}

@@ -1,4 +1,9 @@
-"""One system as a document: what it comes to first, and behind it what that rests on."""
+"""One system as a document: what it comes to first, and behind it what that rests on.
+
+Its last part answers what regulators ask, from the record and nothing else. The three risks are
+those of the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are
+those of NIST SP 800-226 on evaluating promises of differential privacy.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,18 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
-from fedrec_auditor.reports import plots, say
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import (
     baseline_words,
     beside_words,
     ends_words,
     further_words,
     gain_words,
+    got_words,
     risk_words,
     trainings_words,
 )
+from fedrec_auditor.reports.charts import interval, scale
 from fedrec_auditor.reports.document import (
     Block,
     Cell,
@@ -31,35 +38,92 @@ from fedrec_auditor.reports.document import (
     Pictures,
     Said,
     Text,
+    remarks,
+    sentences,
+    told_of,
 )
 from fedrec_auditor.reports.figures import hit_row, system_figures
-from fedrec_auditor.reports.filing import filing_part
-from fedrec_auditor.reports.leaks import Leak, comparable
-from fedrec_auditor.reports.remarks import remarks, sentences, told_of
+from fedrec_auditor.reports.leaks import Leak, comparable, left_open
 from fedrec_auditor.reports.section import worst_first
-from fedrec_auditor.reports.usefulness import utility_line
-from fedrec_auditor.reports.witness_words import witness_words
-from fedrec_auditor.reports.words import (
-    asked_words,
-    basis_words,
-    brief,
-    brief_scope_words,
-    capitalized,
-    claimed_guess_words,
-    counted,
-    found_guess_words,
-    guess_words,
-    number,
-    pair_scope_words,
-    percent,
-    verdict_words,
-)
+from fedrec_auditor.reports.usefulness import cut_short, utility_line
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.anchor import Anchor
     from fedrec_auditor.reports.glance import Glance
     from fedrec_auditor.reports.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
-    from fedrec_auditor.reports.section import Section
+    from fedrec_auditor.reports.section import Anchor, Section
+
+
+_RISKS = {
+    "Singling out": ("reconstruction", "user-level membership inference"),
+    "Linkability": ("linkage",),
+    "Inference": ("attribute inference", "membership inference"),
+}
+"""Each risk, and the families of attacks that try it."""
+
+
+def filing_part(record: Contents, glance: Glance) -> Passage:
+    """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
+    risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
+    facts: list[tuple[str, Text]] = [*risks, *_epsilon(glance)]
+    summary = [*_subject(record, glance), glance.sentence, f"Attacks: {glance.got_words}."]
+    summary += [f"{risk}: {text}" for risk, text in risks]
+    summary += [
+        "An audit can refute a claim or fail to refute it; it never shows that nothing leaks.",
+        f"Measure: {glance.todo}",
+    ]
+    blocks = (
+        Facts(tuple(facts)),
+        Passage("For a data protection impact assessment", (Paragraph(" ".join(summary)),)),
+    )
+    return Passage("For those who file it", blocks, folded=True, detail=True)
+
+
+def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
+    """The most that attacks of these families got, or what they would have shown."""
+    above = (*glance.leaking, *glance.little)
+    best = next((leak for leak in above if leak.row.family in families), None)
+    tried = [row for row in comparable(record) if row.target == glance.section.target]
+    rows = [row for row in tried if row.family in families]
+    if best is not None:
+        row, much = best.row, ", little more than is guessed" if best.little else ""
+        return f"Shown{much}: {got_words(row)} ({row.attack}, {row.vantage})."
+    if rows:
+        names = ", ".join(dict.fromkeys(row.attack for row in rows))
+        return f"Not shown by {names}: {left_open(rows, len(tried))}."
+    return "Not tested."
+
+
+def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
+    finding = glance.section.headline_finding
+    if finding is None:
+        yield "Epsilon", "No claim was judged."
+        return
+    scope, claim = finding.scope, finding.claim
+    yield "Claimed", say.claimed(claim)
+    yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
+    yield "Neighbours", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
+    yield "Who may look", f"What is {say.VANTAGES[scope.vantage]}, {say.HORIZONS[scope.horizon]}."
+    yield "Accounting", say.proved(finding)
+    yield "Lower bound", say.measured(finding)
+    if math.isfinite(claim.epsilon):
+        yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
+
+
+def _subject(record: Contents, glance: Glance) -> Iterator[str]:
+    """Facts without which no number may be read: what was audited, how, and how bad it is."""
+    data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
+    on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
+    yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
+    if not glance.section.own:
+        yield "It is a re-implementation of what its paper prints, not its authors' code."
+    if glance.section.quick:
+        cut = cut_short(glance.section)
+        of = f": it trained {cut} rounds" if cut else ""
+        yield f"The audit was quick{of}; one that finds nothing is no evidence."
+    yield f"Severity: {glance.assessment.words.lower()}."
+    if gap := glance.assessment.gap:
+        yield f"Not assessed: {gap}."
+
 
 ASSUMED = "What the attacker is assumed to know, and what is counted"
 """The title of what is to be known of attacks."""
@@ -80,9 +144,9 @@ def system_document(
     headline = section.headline_finding
     facts = (
         ("What to do", glance.todo),
-        ("For one person", guess_words(headline) if headline else ""),
+        ("For one person", say.guess_words(headline) if headline else ""),
         ("Most at risk", "" if (hit := hit_row(glance)) is None else risk_words(hit)),
-        ("Training", capitalized(glance.broken)),
+        ("Training", say.capitalized(glance.broken)),
         ("Utility", utility_line(section, record)),
     )
     figures = list(system_figures(glance)) if page else []
@@ -132,17 +196,17 @@ def claim_parts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
-            ("For one person", claimed_guess_words(claim) if plain and promised else ""),
+            ("For one person", say.claimed_guess_words(claim) if plain and promised else ""),
         )
         parts = (
             Passage(
-                "; ".join(filter(None, (_scope_words(finding), asked_words(finding)))),
+                say.listed(_scope_words(finding), say.asked_words(finding), by="; "),
                 (
-                    *([Paragraph(found_guess_words(finding))] if plain else []),
+                    *([Paragraph(say.found_guess_words(finding))] if plain else []),
                     _numbers(finding, note),
                     *_witness(finding, page=page),
                 ),
-                verdict=verdict_words(finding),
+                verdict=say.verdict_words(finding),
                 colour=finding.verdict,
                 folded=finding is not worst,
                 place=place,
@@ -153,15 +217,15 @@ def claim_parts(
         title = "No claim"
         if promised:
             what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
-            title = ", ".join(filter(None, (f"{what} {number(claim.epsilon)}", basis_words(claim))))
+            title = say.listed(f"{what} {say.number(claim.epsilon)}", say.basis_words(claim))
         yield Passage(title, (_facts(*facts), *parts))
 
 
 def _scope_words(finding: Finding) -> str:
-    """What a finding is for, with its neighbours where the claim above it names no such ones."""
+    """The scope of a finding, with its neighbours where the claim above it names no such ones."""
     claim = finding.claim
     told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return (brief_scope_words if told else pair_scope_words)(finding.scope)
+    return (say.brief_scope_words if told else say.pair_scope_words)(finding.scope)
 
 
 def _numbers(finding: Finding, note: str) -> Facts:
@@ -175,7 +239,7 @@ def _numbers(finding: Finding, note: str) -> Facts:
 
 
 def _why(finding: Finding) -> str:
-    """What the reason of a verdict says beyond the numbers beside it."""
+    """The part of a verdict's reason that the numbers beside it do not say."""
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
@@ -194,20 +258,22 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
     title = "Counterexample" if refuted else "The pair of inputs that tells most"
-    rows = tuple((capitalized(name), text) for name, text in witness_words(finding.measured))
+    rows = tuple(
+        (say.capitalized(name), text) for name, text in say.witness_words(finding.measured)
+    )
     yield Passage(title, (Facts(rows),), folded=not refuted)
 
 
 def _attacks(
     record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
-    """What beats guessing in full, how many figures do not, and how many have no guessing."""
+    """The figures that beat guessing in full, and the numbers of all others."""
     leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
             f"Corrected for all, {len(leaking)} of {glance.rows:,} figures beat guessing by "
-            f"{percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
+            f"{say.percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
             f"less{but}."
         )
     ]
@@ -223,20 +289,20 @@ def _attacks(
 
 
 def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
-    low, high = plots.scale([leak.row for leak in leaking])
+    low, high = scale([leak.row for leak in leaking])
     heads = ["What an attacker got", "Value", "Guessed without the uploads"]
     rows: list[list[Cell]] = [
         [
             Said(
-                capitalized(gain_words(row, row.value)),
+                say.capitalized(gain_words(row, row.value)),
                 (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}"),
             ),
             Said(
-                brief(row.value),
+                say.brief(row.value),
                 _all(
-                    f"{ends_words(row)} at {percent(row.confidence)}, {trainings_words([row])}",
+                    f"{ends_words(row)} at {say.percent(row.confidence)}, {trainings_words([row])}",
                     "" if row.gain is None else f"above guessing by {ends_words(row.gain)}",
-                    f"at least {brief(leak.low)}, corrected",
+                    f"at least {say.brief(leak.low)}, corrected",
                     further_words(row),
                 ),
             ),
@@ -250,17 +316,17 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
         heads.insert(2, "Against guessing")
         caption = (
             "Dot: the attack. Bar: its interval. Tick: the best guess without seeing any "
-            f"upload. Scale {number(low)} to {number(high)}"
+            f"upload. Scale {say.number(low)} to {say.number(high)}"
         )
         for cells, leak in zip(rows, leaking, strict=True):
             row = leak.row
-            cells.insert(2, Picture(plots.interval(row, low, high), _bar_words(row)))
+            cells.insert(2, Picture(interval(row, low, high), _bar_words(row)))
     return Grid(caption, tuple(heads), tuple(map(tuple, rows)))
 
 
 def _bar_words(row: AttackRow) -> str:
-    ends = f"interval {brief(row.ci_low)} to {brief(row.ci_high)}"
-    return f"{row.metric} {brief(row.value)}, {ends}, baseline {baseline_words(row)}"
+    ends = f"interval {say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
+    return f"{row.metric} {say.brief(row.value)}, {ends}, baseline {baseline_words(row)}"
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
@@ -273,7 +339,7 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
 
 
 def assumed(glance: Glance) -> tuple[tuple[str, str], ...]:
-    """What is to be known of attacks that beat guessing."""
+    """Assumptions of attacks that beat guessing."""
     rows = [leak.row for leak in _varied(glance.leaking)]
     return told_of((row.attack, text) for row in rows for text in sentences(row.note) if text)
 
@@ -309,14 +375,14 @@ def _map(glance: Glance) -> Passage:
             (
                 f"{row.attack}, {row.vantage}",
                 row.metric,
-                f"{brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
-                "" if row.baseline is None else brief(row.baseline),
+                f"{say.brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
+                "" if row.baseline is None else say.brief(row.baseline),
                 ends_words(row.ahead) if row.ahead else "",
             )
             for row in rows
         ),
     )
-    title = f"All {counted(len(rows), 'figure')}, {len(above)} of them above guessing"
+    title = f"All {say.counted(len(rows), 'figure')}, {len(above)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
 
@@ -355,23 +421,23 @@ def _utility(section: Section) -> Passage:
         cells = tuple(
             (
                 row.metric,
-                f"{brief(row.value)} {ends_words(row)}",
+                f"{say.brief(row.value)} {ends_words(row)}",
                 beside_words(row),
-                brief(row.random),
-                "none" if row.paper_value is None else brief(row.paper_value),
+                say.brief(row.random),
+                "none" if row.paper_value is None else say.brief(row.paper_value),
             )
             for row in rows
         )
         caption = (
-            f"{capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
-            f"{percent(confidence)} confidence, {n:,} tested"
+            f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
+            f"{say.percent(confidence)} confidence, {n:,} tested"
         )
         heads = ("Metric", "Here", "Baseline", "Random", "The paper")
         blocks.append(Grid(caption, heads, cells))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"{of}: {note}"))
-    title = f"Utility in full: {counted(len(section.utility), 'figure')}"
+    title = f"Utility in full: {say.counted(len(section.utility), 'figure')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 

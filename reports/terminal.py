@@ -1,33 +1,200 @@
-"""The record in the terminal, or in a log: a line per system; and two records compared."""
+"""Records, findings, the catalogue, sweeps and comparisons in the terminal, or in a log."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate
-from fedrec_auditor.reports import document_terminal
-from fedrec_auditor.reports.change import Trend
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.gate import GateOutcome
+from fedrec_auditor.accountants.verdict import INCOMPLETE, NOT_ASSESSED, Gate, Word
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    claimed_words,
+    counts,
+    entry_part,
+    holds_words,
+    judgement_words,
+)
+from fedrec_auditor.reports.comparison import Comparison, Trend
+from fedrec_auditor.reports.document import Facts, Grid, Listing, Paragraph, Passage
+from fedrec_auditor.reports.frontier import (
+    EPSILONS,
+    OverTrainingsRow,
+    SweepContents,
+    frontiers,
+    level_words,
+    without_utility,
+)
 from fedrec_auditor.reports.glance import Glance, glances, summary
 from fedrec_auditor.reports.paragraph import (
     paragraph,
+    print_each,
     print_hanging,
     print_line,
     print_text,
     width_of,
 )
-from fedrec_auditor.reports.rows import Contents
-from fedrec_auditor.reports.section import sections
+from fedrec_auditor.reports.record import GateOutcome
+from fedrec_auditor.reports.rows import Contents, Finding
+from fedrec_auditor.reports.section import sections, worst_first
 from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.system_document import system_document
-from fedrec_auditor.reports.words import capitalized, counted, duration, printable
+from fedrec_auditor.reports.system_document import claim_parts, system_document
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+STEP = 2
+"""Columns by which a part's blocks stand further in than its title."""
+_LABEL = 16
+"""Columns of a fact's name, of which longer ones take more."""
+
+
+def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print the blocks of a part below each other; what is detail is named only.
+
+    A row of a table is an item: what names it, and the other cells behind their heads.
+    """
+    for place, block in enumerate(part.blocks):
+        if isinstance(block, Paragraph):
+            print_hanging(console, block.text, indent=indent)
+        elif isinstance(block, Listing):
+            print_each(console, block.texts, "-", indent=indent)
+        elif isinstance(block, Facts):
+            for name, said in block.rows:
+                label = f"{f'{say.printable(name)}:':<{_LABEL}}"
+                hang = min(_LABEL + 1, width_of(console) // 4)
+                print_hanging(console, str(said), label, indent=indent, hang=hang)
+        elif isinstance(block, Grid):
+            for first, *rest in block.rows:
+                named = zip(block.heads[1:], rest, strict=True)
+                cells = "; ".join(f"{head} {cell}" for head, cell in named if cell)
+                print_hanging(console, f"{first}: {cells}", "-", indent=indent)
+        elif isinstance(block, Passage):
+            if place and not block.detail:
+                console.print()
+            write_part(block, console, indent)
+
+
+def write_part(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print a part below its title."""
+    if part.detail:
+        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
+        return
+    style = "bold" if part.colour is None else say.STYLES[part.colour] or "bold"
+    print_hanging(console, part.heading, indent=indent, style=style)
+    write_blocks(part, console, indent + STEP)
+
+
+def write_parts(parts: Iterable[Passage], console: Console) -> None:
+    """Print parts, a blank line behind each."""
+    for part in parts:
+        write_part(part, console)
+        console.print()
+
+
+def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
+    """Findings of each target, claim by claim, without attacks."""
+    for target in dict.fromkeys(finding.target for finding in findings):
+        judged = [(finding, "") for finding in findings if finding.target == target]
+        yield Passage(target, tuple(claim_parts(judged, plain=True)))
+
+
+def render_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Print what is found of targets, claim by claim, the worst first."""
+    for part in findings_parts(sorted(findings, key=worst_first)):
+        write_part(part, console)
+
+
+def findings_text(findings: Sequence[Finding], width: int) -> str:
+    """Findings in their own order, in lines of ``width`` columns where words permit."""
+    from rich.console import Console
+
+    console = Console(width=width, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        for part in findings_parts(findings):
+            write_part(part, console)
+    return captured.get().rstrip("\n")
+
+
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
+"""The facts of an entry that a list has."""
+
+
+def render_catalogue(
+    rows: Sequence[CatalogueRow], console: Console, only: Collection[Word] = ()
+) -> None:
+    """Print the entries paper by paper, in the order of their numbers, then how many of each kind.
+
+    On a terminal a few lines an entry; elsewhere one. Of ``only`` some words, entries that have one
+    of them; how many are hidden is said.
+    """
+    shown = [row for row in rows if row.is_any_of(only)]
+    if not console.is_terminal:
+        for row in shown:
+            said = f"{row.number} {row.target}: {row.statement} {say.CLAIMED[row.whose]} "
+            said += claimed_words(row)
+            print_line(console, f"{said}; holds {holds_words(row)}; {judgement_words(row)}")
+    else:
+        for title, group in groupby(shown, key=lambda row: row.paper.title):
+            print_hanging(console, title, style="bold")
+            write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
+            console.print()
+    told = [counts(shown)] if shown else []
+    if only:
+        kept = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        hidden = [row for row in rows if row not in shown]
+        told.append(f"Hidden, as --only {kept} asks: {counts(hidden) or 'none.'}")
+    if shown and console.is_terminal:
+        told.append(f"An entry in full: `auditor claims {shown[0].number}`.")
+    (print_hanging if console.is_terminal else print_line)(console, " ".join(told))
+
+
+def _brief(row: CatalogueRow) -> Passage:
+    whole = entry_part(row)
+    (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
+    kept = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    return Passage(whole.title, (Facts(kept),), colour=whole.colour)
+
+
+def render_sweep(swept: SweepContents, console: Console) -> None:
+    """Print a table for each system, and what failed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for system in frontiers(swept):
+        table = Table(title=Text(say.printable(system.target)), title_justify="left")
+        wider = ("proved", "shown") if system.wider else ()
+        heads = ("Setting", system.measure, "Gain", *EPSILONS, *(f"user: {kind}" for kind in wider))
+        for head in heads:
+            table.add_column(Text(say.printable(head)))
+        for point in system.points:
+            epsilons = [point.said(kind) for kind in EPSILONS]
+            epsilons += [point.said(kind, whole=True) for kind in wider]
+            cells = (point.name, _sweep_figure(point.utility), _sweep_figure(point.gain), *epsilons)
+            table.add_row(*(Text(say.printable(cell)) for cell in cells))
+        console.print(table)
+        said = (
+            f"{system.metric}: {system.protocol}",
+            *(f"{level.name}: {level_words(level)}" for level in system.levels),
+            f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
+            f"epsilon: {system.scope}" if system.scope else "",
+        )
+        console.print(Text(say.printable(say.listed(*said, by="; ") + ".")))
+    answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
+    errors = (f"error: {error}" for error in swept.errors)
+    for line in filter(None, (without_utility(swept), *answers, *errors)):
+        console.print(Text(say.printable(line)))
+
+
+def _sweep_figure(row: OverTrainingsRow | None) -> str:
+    if row is None:
+        return "-"
+    if row.ci_low is None or row.ci_high is None:
+        return f"{say.brief(row.value)} (of {row.trainings} trainings, others failed)"
+    return f"{say.brief(row.value)} [{say.brief(row.ci_low)}, {say.brief(row.ci_high)}]"
 
 
 SEVERITIES = {
@@ -60,34 +227,28 @@ def render(record: Contents, console: Console) -> None:
     unplayed = {section.target: len(section.unplayed) for section in sections(record)}
     if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
         print_hanging(console, f"Attacks that could not run at all: {told}.")
-    for note in record.notes:
-        print_hanging(console, note, "note:", style="yellow")
-    for error in record.errors:
-        print_hanging(console, error, "error:", style="bold red")
+    print_each(console, record.notes, "note:", "yellow")
+    print_each(console, record.errors, "error:", "bold red")
 
 
 def render_system(record: Contents, glance: Glance, console: Console) -> None:
     """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
     title = f"{glance.section.target}: {glance.assessment.words}"
     print_line(console, title, style=SEVERITIES[glance.severity] or "bold")
-    document_terminal.write(system_document(record, glance), console)
+    write_blocks(system_document(record, glance), console)
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
     """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
     if outcome.leak:
         print_hanging(console, outcome.leak)
-    for glance in outcome.failing:
-        print_hanging(console, glance.exposed, "fails:", style="bold red")
+    print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
     so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
-    for line in outcome.unassessed:
-        allowed = ". Allowed" if NOT_ASSESSED in gate.allow else so
-        print_hanging(console, f"{line}{allowed}", "not assessed:", style="yellow")
+    so = ". Allowed" if NOT_ASSESSED in gate.allow else so
+    print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
     if (compared := outcome.compared) is not None:
-        for line in compared.worse:
-            print_hanging(console, line, "worse:", style="bold red")
-        for line in (*compared.differences, *compared.uncertain):
-            print_hanging(console, line, "note:", style="yellow")
+        print_each(console, compared.worse, "worse:", "bold red")
+        print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
         if not compared.worse:
             print_line(console, f"Against the baseline: {compared.conclusion}")
 
@@ -96,8 +257,7 @@ def render_comparison(compared: Comparison, console: Console) -> None:
     """Print what differs between the audits first: anything may have moved for that."""
     if compared.differences:
         print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
-        for line in compared.differences:
-            print_hanging(console, line, "-", indent=2)
+        print_each(console, compared.differences, "-", indent=2)
     else:
         print_line(console, "The same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
@@ -105,26 +265,12 @@ def render_comparison(compared: Comparison, console: Console) -> None:
         if lines:
             console.print()
             print_line(console, f"{head} ({len(lines):,})", style)
-        for line in lines:
-            print_hanging(console, line, "-", indent=2)
+        print_each(console, lines, "-", indent=2)
     console.print()
-    for line in compared.uncertain:
-        print_hanging(console, line, "note:", style="yellow")
-    for line in compared.unassessed:
-        print_hanging(console, line, "not assessed:", style="yellow")
-    print_hanging(console, rule(compared))
+    print_each(console, compared.uncertain, "note:", "yellow")
+    print_each(console, compared.unassessed, "not assessed:", "yellow")
+    print_hanging(console, compared.rule)
     print_line(console, compared.conclusion, "bold")
-
-
-def rule(compared: Comparison) -> str:
-    """Rule for a change."""
-    return (
-        "What counts: a verdict; an epsilon, proved or calculated, that differs by more than a "
-        "thousandth; a sampled one that passes what the other audit proves; a figure of utility or "
-        f"of an attack (of these {compared.rows:,} are compared) whose intervals do not overlap, "
-        "widened for how many are compared. An attack's are of one training: where the seeds "
-        "differ, it is neither worse nor better."
-    )
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:
@@ -136,15 +282,15 @@ def render_pointer(record: Contents, directory: Path, console: Console) -> None:
 
 
 def title(record: Contents) -> str:
-    """What was audited, how, and how long it took."""
+    """The title of a record: its data and size, how it was audited, and for how long."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
         "PRIVACY AUDIT",
-        "" if data is None else printable(data.name),
-        counted(count, "system"),
+        "" if data is None else say.printable(data.name),
+        say.counted(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
-        duration(timing["wall"]) if "wall" in timing else "",
+        say.duration(timing["wall"]) if "wall" in timing else "",
     )
     return "  ".join(filter(None, parts))
 
@@ -154,7 +300,7 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
     from rich.cells import cell_len
     from rich.text import Text
 
-    names = [printable(glance.section.target) for glance in seen]
+    names = [say.printable(glance.section.target) for glance in seen]
     room = min(max(map(cell_len, names), default=0), _NAME)
     levels = max((len(glance.assessment.words) for glance in seen), default=0)
     for glance, name in zip(seen, names, strict=True):
@@ -164,6 +310,10 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         text.stylize(SEVERITIES[glance.severity], 0, len(level))
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
-        told = (glance.about, capitalized(glance.got), glance.shortfall, f"To do: {glance.todo}")
-        for line in filter(None, told):
-            print_hanging(console, line, indent=_INDENT)
+        told = (
+            glance.about,
+            say.capitalized(glance.got),
+            glance.shortfall,
+            f"To do: {glance.todo}",
+        )
+        print_each(console, filter(None, told), "", indent=_INDENT)

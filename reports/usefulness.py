@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 
 from scipy.special import ndtri
 
+from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import ends_words, trainings_words
 from fedrec_auditor.reports.rows import Baseline, Contents, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.words import brief
 
 CUT = "Quick: trained for "
 """How the note of a figure begins to say that the training was cut short."""
@@ -31,7 +31,7 @@ def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
 
 
 def widening(confidence: float, rows: int) -> float:
-    """By what factor a half-width grows that is to hold for all of so many rows at once.
+    """The factor by which a half-width grows that is to hold for all of so many rows at once.
 
     Bonferroni's correction, by quantiles of the normal distribution.
 
@@ -71,11 +71,11 @@ def utility_line(section: Section, record: Contents) -> str:
     if row is None:
         return ""
     guess = "for guessing the mean rating" if row.metric in ERRORS else "at random"
-    beside = [f"{brief(row.random)} {guess}"]
+    beside = [f"{say.brief(row.random)} {guess}"]
     if row.baseline is not None:
-        beside.insert(0, f"{brief(row.baseline.value)} by {row.baseline.name}")
+        beside.insert(0, f"{say.brief(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
-        beside.append(f"{brief(row.paper_value)} in the paper, under its own conditions")
+        beside.append(f"{say.brief(row.paper_value)} in the paper, under its own conditions")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
@@ -84,12 +84,12 @@ def utility_line(section: Section, record: Contents) -> str:
     under = ", under settings that learn" if own.get("learns") and len(own) > 1 else ""
     asked = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
-        f"{brief(other.value)} without protection ({other.target})"
+        f"{say.brief(other.value)} without protection ({other.target})"
         for other in record.utility
         if (other.target, other.metric, other.protocol) == asked
     ]
     said = (
-        f"{row.metric} {brief(row.value)} {ends_words(row)} "
+        f"{row.metric} {say.brief(row.value)} {ends_words(row)} "
         f"({row.protocol}; {trainings_words([row])}){under}, against {'; '.join(beside)}."
     )
     return f"{said} {_verdict(section)[1]}".strip()
@@ -102,16 +102,16 @@ def cut_short(section: Section) -> str:
 
 
 def shortfall(section: Section) -> str:
-    """What a system does not beat, with the figure to name; empty if all, or not measured."""
+    """The level a system does not beat, with the figure to name; empty if all, or not measured."""
     row, (than, said) = telling(section.utility), _verdict(section)
     if row is None or not said:
         return ""
     beaten_by = row.baseline.value if row.baseline and row.baseline.name == than else row.random
-    return f"utility: {row.metric} {brief(row.value)}, by {than} {brief(beaten_by)}. {said}"
+    return f"utility: {row.metric} {say.brief(row.value)}, by {than} {say.brief(beaten_by)}. {said}"
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """What no figure is better than, guessing or the baseline, and a sentence; empty if one is.
+    """The level that no figure beats, guessing or the baseline, and a sentence; empty if one does.
 
     ``sure`` says that none is, rather than that none is shown to be.
     """

@@ -106,42 +106,66 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports import catalogue_document, catalogue_terminal, findings_terminal
-    from fedrec_auditor.reports.document_terminal import write_parts
+    from fedrec_auditor.reports.catalogue import catalogue_document, entry_part
     from fedrec_auditor.reports.markdown import write
     from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.terminal import render_catalogue, write_parts
 
-    console, workers = Console(), make_resources(jobs).jobs
     rows: Sequence[Row]
+    show = not as_json
     if tables:
-        printed = catalogue.tables(asked, jobs=workers)
-        rows = [row for table in printed for row in table.rows]
-        if not as_json:
-            write_parts(map(catalogue_document.table_part, printed), console)
+        rows = _judge_tables(asked, make_resources(jobs).jobs, show=show)
     elif asked is not None and not numbered:
-        rows = findings = _findings(asked, settings, given or [], users, items)
+        findings = _findings(asked, settings, given or [], users, items)
         write_files(rendered(findings, sarif, junit))
-        if not as_json:
-            findings_terminal.render_findings(findings, console)
-            mine = [entry for entry in catalogue.entries() if entry.system[0] == asked]
-            if mine and not given and users is None and items is None:
-                print()
-                catalogue_terminal.render_catalogue(catalogue.judge(mine), console)
+        if show:
+            usual = not given and users is None and items is None
+            _show_findings(asked, findings, with_entries=usual)
+        rows = findings
     else:
         chosen = catalogue.entries(paper) if asked is None else catalogue.find(asked)
-        judged = catalogue.judge(chosen, jobs=1 if jobs is None else workers)
-        found = [row.finding for row in judged if row.finding is not None]
-        write_files(rendered(found, sarif, junit, checks=_checks(judged)))
+        judged = catalogue.judge(chosen, jobs=1 if jobs is None else make_resources(jobs).jobs)
+        judged_findings = [row.finding for row in judged if row.finding is not None]
+        write_files(rendered(judged_findings, sarif, junit, checks=_checks(judged)))
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
-            printed = catalogue.tables(jobs=workers)
-            print(write(catalogue_document.catalogue_document(judged, printed)), end="")
-        elif asked is None and not as_json:
-            catalogue_terminal.render_catalogue(judged, console, words)
-        elif not as_json:
-            write_parts(map(catalogue_document.entry_part, judged), console)
+            printed = catalogue.tables(jobs=make_resources(jobs).jobs)
+            print(write(catalogue_document(judged, printed)), end="")
+        elif asked is None and show:
+            render_catalogue(judged, Console(), words)
+        elif show:
+            write_parts(map(entry_part, judged), Console())
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
+
+
+def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
+    """Rows of the papers' tables of epsilons, printed if ``show``."""
+    from rich.console import Console
+
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.reports.catalogue import table_part
+    from fedrec_auditor.reports.terminal import write_parts
+
+    printed = catalogue.tables(paper, jobs=jobs)
+    if show:
+        write_parts(map(table_part, printed), Console())
+    return [row for table in printed for row in table.rows]
+
+
+def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bool) -> None:
+    """Print the findings of a target, and the catalogue's entries on it."""
+    from rich.console import Console
+
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.reports.terminal import render_catalogue, render_findings
+
+    console = Console()
+    render_findings(findings, console)
+    entries = [entry for entry in catalogue.entries() if entry.system[0] == target]
+    if entries and with_entries:
+        print()
+        render_catalogue(catalogue.judge(entries), console)
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
@@ -206,9 +230,9 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
-    from fedrec_auditor.reports.catalogue_words import by_words, right_words, stated_words
+    from fedrec_auditor.reports.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.rows import CheckRow
-    from fedrec_auditor.reports.words import number as said
+    from fedrec_auditor.reports.say import number as said
 
     return [
         CheckRow(

@@ -82,10 +82,9 @@ def command(
     from fedrec_auditor.accountants.statements.claim import Claim
     from fedrec_auditor.accountants.verdict import Verdict, judge
     from fedrec_auditor.auditor.verification.words import entry
+    from fedrec_auditor.auditor.worlds.measure import Power
     from fedrec_auditor.auditor.worlds.one_run import OneRun
-    from fedrec_auditor.auditor.worlds.power import Power
-    from fedrec_auditor.auditor.worlds.score_archive import read_scores
-    from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores
+    from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
     from fedrec_auditor.reports.paragraph import columns, paragraph
 
     if curve or renyi:
@@ -145,7 +144,7 @@ def command(
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
     """The finding first, without a label, then the number with its scope, then the method."""
-    from fedrec_auditor.reports.words import WORDS, capitalized
+    from fedrec_auditor.reports.say import WORDS, capitalized
 
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
     if judgement is None:

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
 from fedrec_auditor.auditor.plan.setting_texts import LEARNS
-from fedrec_auditor.reports.flat import leaves
+from fedrec_auditor.reports.rows import leaves
 from fedrec_auditor.targets.settings import declared, meaning, prose
 
 _PAGES = {

@@ -38,9 +38,9 @@ def command(
     """Render all reports again from report.json, or show one of its systems in full."""
     from rich.console import Console
 
-    from fedrec_auditor.reports import picture_files, store, table_files, terminal
-    from fedrec_auditor.reports.gate import GateOutcome
-    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports import store, terminal
+    from fedrec_auditor.reports.files import write_pictures, write_tables
+    from fedrec_auditor.reports.record import GateOutcome, Record
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     record = Record.read(run)
@@ -59,8 +59,8 @@ def command(
     if before is None:  # rendered, whatever the gate says
         outcome = replace(outcome, code=0)
     record.save(run, gate)
-    drawn = None if figures is None else picture_files.write_pictures(record, figures)
-    listed = () if tables is None else table_files.write_tables(record, tables)
+    drawn = None if figures is None else write_pictures(record, figures)
+    listed = () if tables is None else write_tables(record, tables)
     with spare_output("The reports are written."):
         console = Console()
         terminal.render(record, console)

@@ -76,7 +76,7 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
     from fedrec_auditor.reports import store, terminal
-    from fedrec_auditor.reports.gate import GateOutcome
+    from fedrec_auditor.reports.record import GateOutcome
 
     outcome = GateOutcome.of(record, gate, baseline)
     if record.errors:

@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.commands.options import (
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.sweep_record import Sweep
+    from fedrec_auditor.reports.sweep import Sweep
 
 _FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
@@ -80,11 +80,11 @@ def show(swept: Sweep, out: Path) -> None:
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE
-    from fedrec_auditor.reports import sweep_terminal
-    from fedrec_auditor.reports.sweep_record import FILES
+    from fedrec_auditor.reports.sweep import FILES
+    from fedrec_auditor.reports.terminal import render_sweep
 
     console = Console()
-    sweep_terminal.render(swept, console)
+    render_sweep(swept, console)
     first, *others = FILES
     console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:

@@ -160,7 +160,7 @@ def command(
 
 def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
     """The checks as rows; those that were waived, and those not run, are neither good nor bad."""
-    from fedrec_auditor.auditor.exact.check import Status
+    from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.rows import CheckRow
 
     failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.auditor.worlds.statistics import step_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+Floats = NDArray[np.float64]
 
 _DRAWS = 256
 _MOST = 1 << 14
@@ -47,11 +49,11 @@ class CandidateOutputs:
 
     seen: NDArray[Any]
     symbols: bool
-    step: NDArray[np.float64]
-    origin: NDArray[np.float64]
+    step: Floats
+    origin: Floats
     continuous: bool
-    centre: NDArray[np.float64]
-    spread: NDArray[np.float64]
+    centre: Floats
+    spread: Floats
     every: NDArray[Any] | None = None
 
     @classmethod
@@ -210,11 +212,7 @@ class CandidateOutputs:
 
 
 def _seldom_too(
-    dist: OutputDistribution,
-    inputs: CandidateInputs,
-    seen: NDArray[Any],
-    seed: int,
-    samples: int,
+    dist: OutputDistribution, inputs: CandidateInputs, seen: NDArray[Any], seed: int, samples: int
 ) -> NDArray[Any]:
     """Outputs that are few and repeat: with those which come once in 100,000 draws, and the listed.
 
@@ -240,7 +238,7 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
     return np.asarray(origin + step * np.arange(first, last + 1))
 
 
-def sums_to_one(log_probs: NDArray[np.float64]) -> bool:
+def sums_to_one(log_probs: Floats) -> bool:
     """Whether the probabilities of every row are 1 in all, within rounding."""
     with np.errstate(over="ignore"):
         return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))

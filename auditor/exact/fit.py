@@ -1,4 +1,4 @@
-"""Whether a sampler follows the distribution it claims: exact tests of a known error."""
+"""Checks of a randomizer, and the first: whether it follows the distribution that it claims."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,57 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check
-from fedrec_auditor.auditor.exact.integral import edges_around, integrate
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.estimators.parts.statistics import step_of
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.exact.output_distribution import (
+    OutputDistribution,
+    edges_around,
+    integrate,
+)
 from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.statistics import step_of
 from fedrec_auditor.targets.mechanisms.base import plainly
+
+Floats = NDArray[np.float64]
+
+
+class Status(StrEnum):
+    """How a further check ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Something that a ratio cannot see: what was looked at, and what was seen.
+
+    ``reason`` is a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
+    why not. ``bound`` is the lower bound on epsilon that a failed check shows, where it counted an
+    event of the output's values that tells inputs apart. Who runs a check gives it its ``name``.
+    """
+
+    name: str = ""
+    status: Status
+    reason: str
+    bound: Bound | None = None
+
+    @classmethod
+    def passed(cls, reason: str) -> Check:
+        """Looked, and saw nothing wrong."""
+        return cls(status=Status.PASSED, reason=reason)
+
+    @classmethod
+    def failed(cls, reason: str, bound: Bound | None = None) -> Check:
+        """Looked, and saw a fault."""
+        return cls(status=Status.FAILED, reason=reason, bound=bound)
+
+    @classmethod
+    def not_run(cls, reason: str) -> Check:
+        """Could not look, or could not tell."""
+        return cls(status=Status.NOT_RUN, reason=reason)
+
 
 LEVEL = 1e-6
 """The probability that an honest sampler fails, over all inputs and all tests."""
@@ -37,14 +82,14 @@ _DIGIT = 1e-9
 class _Test:
     """Events with their claimed probabilities, at least and at most, and how often they came."""
 
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    low: Floats
+    high: Floats
     count: NDArray[np.int64]
     trials: NDArray[np.int64]
     words: Callable[[int], str]
     where: str
 
-    def p_values(self) -> NDArray[np.float64]:
+    def p_values(self) -> Floats:
         """Exact two-sided binomial p-values: twice the smaller tail."""
         over = stats.binom.sf(self.count - 1, self.trials, np.clip(self.high, 0.0, 1.0))
         under = stats.binom.cdf(self.count, self.trials, np.clip(self.low, 0.0, 1.0))
@@ -110,7 +155,7 @@ def check_fit(
 
 
 def _of_input(
-    dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: NDArray[np.float64]
+    dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
     """Tests of the draws of one input: of cells, and of all cells up to each."""
     where = f"Under the input {plainly(value)}"
@@ -194,14 +239,14 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
 
 def _intervals(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Edges between quantiles of ``drawn``, and the least and most mass of every interval.
 
     A misfit if the density, with the mass of ``atoms``, is not 1 in all.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
-    edges: NDArray[np.float64] = np.unique(np.quantile(numbers, inner))
+    edges: Floats = np.unique(np.quantile(numbers, inner))
     grid = np.union1d(edges_around(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)
@@ -228,7 +273,7 @@ def _calibration(
     dist: OutputDistribution,
     inputs: list[Any],
     drawn: list[NDArray[Any]],
-    own: list[NDArray[np.float64]],
+    own: list[Floats],
     i: int,
     j: int,
     rng: np.random.Generator,

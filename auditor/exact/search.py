@@ -14,21 +14,14 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.candidate_outputs import (
-    BUT,
-    SELDOM,
-    CandidateOutputs,
-)
-from fedrec_auditor.auditor.exact.divergence import Divergence
-from fedrec_auditor.auditor.exact.log_ratio import LogRatio
-from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
+from fedrec_auditor.auditor.exact.candidate_outputs import BUT, SELDOM, CandidateOutputs
+from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     in_singles,
     without_underflow,
 )
-from fedrec_auditor.auditor.exact.pair_search import simplest_witness
-from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable
+from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio, simplest_witness
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 

@@ -21,12 +21,12 @@ from fedrec_auditor.auditor.games.presence import Halved
 from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.tracing.prove import NAME, Proof
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.words import capitalized
+from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target

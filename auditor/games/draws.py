@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.auditor.machine.stage import stage
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
-from fedrec_auditor.auditor.worlds.pilot_rule import best_rule, logistic, rule_or_vote
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.pilot_rules import best_rule, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Features = Mapping[str, NDArray[np.float64]]

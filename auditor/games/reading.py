@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.worlds.rounding import rounded
+from fedrec_auditor.auditor.worlds.statistics import rounded
 from fedrec_auditor.targets.components import Component, Kind, Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements.scope import Unit, Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.draws import Features
-from fedrec_auditor.auditor.worlds.coordinate_votes import VOTES, CoordinateVotes
+from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, CoordinateVotes
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import DesignedPair, Target

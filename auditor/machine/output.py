@@ -27,7 +27,7 @@ def tell(message: str) -> None:
 
     Of a line that is very long, since it quotes what somebody gave, the middle is left out.
     """
-    from fedrec_auditor.reports.words import printable
+    from fedrec_auditor.reports.say import printable
 
     line = printable(message)
     if len(line) > _LONGEST:

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from fedrec_auditor.auditor.machine.stage import TRAINING, listening
 from fedrec_auditor.reports.paragraph import paragraph
-from fedrec_auditor.reports.words import duration
+from fedrec_auditor.reports.say import duration
 
 logger = logging.getLogger(__name__)
 

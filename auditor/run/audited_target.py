@@ -41,8 +41,8 @@ from fedrec_auditor.auditor.run.tasks import (
 from fedrec_auditor.auditor.run.workload import check_halves
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.one_run import OneRun
-from fedrec_auditor.auditor.worlds.power import Power
 from fedrec_auditor.reports.attack_words import BROKEN
 from fedrec_auditor.reports.rows import (
     AttackRow,

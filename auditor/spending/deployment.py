@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.theorems.neighbours import charge, of_group, under, unknown
-from fedrec_auditor.reports.words import counted
+from fedrec_auditor.reports.say import counted
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 _CENTRALLY = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."

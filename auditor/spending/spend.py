@@ -33,10 +33,10 @@ from fedrec_auditor.auditor.spending.deployment import Deployment
 from fedrec_auditor.auditor.spending.noise import StatedNoise
 from fedrec_auditor.auditor.spending.solve import solve
 from fedrec_auditor.auditor.spending.stated import Stated
-from fedrec_auditor.reports.findings_terminal import findings_text
 from fedrec_auditor.reports.paragraph import FULL
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.store import plain
+from fedrec_auditor.reports.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.contained import accountable
 

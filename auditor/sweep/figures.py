@@ -12,9 +12,7 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.auditor.run.trainings import over_trainings, shown
 from fedrec_auditor.auditor.sweep.grid import Variant
 from fedrec_auditor.reports.attack_words import beyond_protocol
-from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
-from fedrec_auditor.reports.sweep_rows import (
+from fedrec_auditor.reports.frontier import (
     AT_DELTA,
     BEYOND,
     Kind,
@@ -22,8 +20,10 @@ from fedrec_auditor.reports.sweep_rows import (
     SweepRow,
     VariantRow,
 )
+from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.say import assumption_words, sure_words
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import assumption_words, sure_words
 
 
 def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:

@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.plan.families import near_names
 from fedrec_auditor.auditor.plan.members import over, spelled_out
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.setting_texts import OBJECT, Setting, fields_of, settings_of
-from fedrec_auditor.reports.flat import leaves
+from fedrec_auditor.reports.rows import leaves
 
 PRIVACY = "privacy"
 """An axis of all systems that declare what buys privacy: how many times their noise."""

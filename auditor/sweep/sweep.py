@@ -23,13 +23,9 @@ from fedrec_auditor.auditor.sweep.figures import figures_of, overall, relative
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, axes_in, variants
 from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports import store
-from fedrec_auditor.reports.flat import leaves
-from fedrec_auditor.reports.sweep_record import Sweep
-from fedrec_auditor.reports.sweep_rows import (
-    NOT_PLAYED,
-    AnswerRow,
-    VariantRow,
-)
+from fedrec_auditor.reports.frontier import NOT_PLAYED, AnswerRow, VariantRow
+from fedrec_auditor.reports.rows import leaves
+from fedrec_auditor.reports.sweep import Sweep
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import numbers
 

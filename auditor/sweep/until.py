@@ -14,17 +14,18 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.trainings import OverTrainings, over_trainings
 from fedrec_auditor.auditor.sweep.figures import ratios
-from fedrec_auditor.reports.frontier import EPSILONS, telling
-from fedrec_auditor.reports.sweep_rows import (
+from fedrec_auditor.reports.frontier import (
     AT_DELTA,
     BEYOND,
+    EPSILONS,
     AnswerRow,
     FigureRow,
     SweepContents,
     SweepRow,
+    telling,
 )
+from fedrec_auditor.reports.say import brief
 from fedrec_auditor.reports.usefulness import ERRORS
-from fedrec_auditor.reports.words import brief
 
 WEAKEST, STRONGEST = 2.0**-4, 2.0**8
 """Ends of the search, times the paper's noise."""

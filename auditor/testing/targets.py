@@ -29,7 +29,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_of_event,
     least_upper_bound,
 )
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions

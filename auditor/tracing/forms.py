@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.tracing.answers import Answer
 from fedrec_auditor.auditor.tracing.lines import Line
 from fedrec_auditor.auditor.tracing.paths import NotTraced

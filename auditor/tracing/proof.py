@@ -18,7 +18,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements.bound import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.probability_table import ProbabilityTable, exact_bound
+from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.tracing.answers import spelt
 from fedrec_auditor.auditor.tracing.comparison import event_of_ratio, log_ratio
 from fedrec_auditor.auditor.tracing.excess import LawPair

@@ -10,8 +10,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.exact.check import Check, Status
-from fedrec_auditor.auditor.exact.fit import check_fit
+from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.trace import Trace

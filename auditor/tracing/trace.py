@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.tracing.forms import Forms, check_forms, form_of
 from fedrec_auditor.auditor.tracing.law import Law, laws_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget

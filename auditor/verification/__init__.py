@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.verification import Verification
 from fedrec_auditor.auditor.verification.verify import verify_ldp

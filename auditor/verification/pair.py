@@ -10,10 +10,10 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
+from fedrec_auditor.auditor.exact.candidate_inputs import steered
 from fedrec_auditor.auditor.exact.output_distribution import identity
-from fedrec_auditor.auditor.exact.steering import steered
 from fedrec_auditor.auditor.verification.budget import MOST_SAMPLES
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.sampler import Sampler, beginning_again
 
 if TYPE_CHECKING:

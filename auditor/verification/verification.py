@@ -11,13 +11,13 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Gate, Verdict, judge
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
-from fedrec_auditor.auditor.worlds.power import Power
+from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.words import WORDS, capitalized
+from fedrec_auditor.reports.say import WORDS, capitalized
 
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
 """The source of a bound on answers that are texts and never repeat, as ciphertexts do."""

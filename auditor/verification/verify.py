@@ -21,10 +21,9 @@ from fedrec_auditor.accountants.statements.bound import (
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.check import Check, Status
-from fedrec_auditor.auditor.exact.divergence import NoCurve
-from fedrec_auditor.auditor.exact.fit import check_fit
+from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
+from fedrec_auditor.auditor.exact.pair_search import NoCurve
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
 from fedrec_auditor.auditor.tracing.prove import prove
@@ -35,7 +34,7 @@ from fedrec_auditor.auditor.verification.checks.run import run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import (
     LEAST_TOGETHER,

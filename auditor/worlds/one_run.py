@@ -2,28 +2,220 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
-    Asked,
     Limit,
+    Observation,
     Rates,
+    Request,
     RuleAndLimit,
-    Seen,
 )
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.parts.discriminant import contrast, discriminants
-from fedrec_auditor.auditor.worlds.estimators.parts.one_run_guesses import OneRunGuesses
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
+
+Floats = NDArray[np.float64]
+
+# Entries beyond these quantiles of their column are brought back to them.
+_REACH = (0.005, 0.995)
+
+
+def discriminants(rows: Floats, contrasts: Floats) -> Floats:
+    """Scores (n, k) of ``rows`` (n, d) along k linear discriminants.
+
+    A column of ``contrasts`` (n, k) weighs the rows whose kind is known so that the weighted sum is
+    a difference of means; see ``contrast``. The covariance is that of all rows, in units of each
+    column's deviation, shrunk towards a multiple of the identity (Ledoit and Wolf 2004), so that
+    there may be more columns than rows.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    most = float(np.abs(rows[np.isfinite(rows)]).max(initial=1.0))
+    x = np.clip(rows, -most, most)
+    x = np.clip(x, *np.quantile(x, _REACH, axis=0, method="nearest"))
+    x = x - x.mean(axis=0)
+    spread = x.std(axis=0)
+    x = x[:, spread > 0] / spread[spread > 0]
+    n, d = x.shape
+    if d < 2:
+        return np.asarray(x @ (x.T @ contrasts))
+    shrunk = float(ledoit_wolf_shrinkage(x, assume_centered=True))
+    if d <= n:
+        covariance = (1.0 - shrunk) * (x.T @ x) / n + shrunk * np.eye(d)
+        return np.asarray(x @ np.linalg.solve(covariance, x.T @ contrasts))
+    # (s I + k X'X / n)^-1 = (I - X' (s n / k I + X X')^-1 X) / s, with a matrix of n by n
+    gram = x @ x.T
+    ridge = max(shrunk, 1e-9) * n / max(1.0 - shrunk, 1e-9)
+    along = gram @ contrasts
+    return np.asarray(along - gram @ np.linalg.solve(gram + ridge * np.eye(n), along))
+
+
+def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
+    """Weights (n,) by which the difference of the means of rows is a sum.
+
+    Rows ``chosen`` (k,) are of the first kind where ``labels`` (k,) is true. All 0 if there is one
+    kind only.
+    """
+    weights = np.zeros(n)
+    if labels.any() and not labels.all():
+        weights[chosen] = np.where(labels, 1 / labels.sum(), -1 / (~labels).sum())
+    return weights
+
+
+# How close to the exact solution a bound is; what is returned is below it.
+_TOLERANCE = 1e-9
+# No larger epsilon is looked for.
+_FAR = 512.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunGuesses:
+    """``right`` of ``guesses`` coins guessed right, of ``canaries`` that one training had.
+
+    A fair coin of its own included each canary. The number of guesses was fixed in advance.
+    ``both`` says that some may be guessed in and others out; otherwise all are guessed alike.
+    """
+
+    canaries: int
+    guesses: int
+    right: int
+    both: bool = True
+
+    def p_value(self, epsilon: float, delta: float) -> float:
+        """Probability at most of so many right guesses under (``epsilon``, ``delta``)-DP.
+
+        With W binomial of ``guesses`` trials and success q = e^eps / (1 + e^eps), v right guesses
+        and m canaries it is P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
+
+        The fraction is the mean of the i probabilities below v. They rise to the mode and fall
+        beyond it, so the mean rises until the next of them is below it, and falls from there on:
+        i is bisected. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
+        """
+        v, r = self.right, self.guesses
+        q = float(special.expit(epsilon))
+        tail = _at_least(v, r, q)
+        if delta == 0 or v == 0:
+            return tail
+        log_odds, log_none = epsilon, r * float(special.log_expit(-epsilon)) + math.lgamma(r + 1)
+
+        def mean(i: int) -> float:
+            return (_at_least(v - i, r, q) - tail) / i
+
+        def falls(i: int) -> bool:
+            k = v - i - 1
+            if k < 0:
+                return True
+            density = log_none + k * log_odds - math.lgamma(k + 1) - math.lgamma(r - k + 1)
+            return math.exp(density) <= mean(i)
+
+        low, step = max(0, v - 1 - int((r + 1) * q)), 1 + int(math.sqrt(r * q * (1 - q)))
+        high = low + step
+        while high < v and not falls(high):
+            low, high = high, high + step
+        high = min(high, v)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if falls(middle) else (middle, high)
+        return tail + 2 * self.canaries * delta * mean(high)
+
+    def epsilon(self, *, delta: float, alpha: float) -> float:
+        """Epsilon is at least this at ``delta``, at confidence 1 - ``alpha``: guesses alone.
+
+        The largest epsilon with a p-value of at most alpha: what is (eps, delta)-DP is so at every
+        larger epsilon. Searched where v lies above the mode of W: there the p-value falls with v,
+        so that whichever epsilon the count leads to, the counts that refute it are the largest.
+        """
+        if self.right == 0:
+            return 0.0
+        most = math.log(self.right / (self.guesses + 1 - self.right))
+        return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
+
+    def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
+        """The same from the whole trade-off of the two errors that (eps, delta)-DP permits."""
+        return self.least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
+
+    def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
+        """Whether a mechanism of this trade-off can have P[right guesses >= v] >= ``alpha``.
+
+        Let f be the trade-off function, F = 1 - f, ``inverse`` the inverse of F on [0, 1], N the
+        number of right guesses of r, and M_c = P[N >= c].
+
+        Flip the coin of one canary and keep the others: a guess s that was right becomes wrong, and
+        N >= c for it is N >= c - 1 then. So P[guess s, N >= c | coin s] is at most F(P[guess s, N
+        >= c - 1 | coin -s]). Averaged over coins and over the m canaries, F being concave,
+
+            sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
+
+        which holds if some are guessed in and others out. If all are guessed alike, only one of the
+        two coins counts, and F(x) becomes F(2x) / 2, which is no larger. With T_c = M_c + ... + M_r
+        the left side is (c M_c + T_{c+1}) / m, the right one F(((r - c + 1) M_{c-1} - T_c) / m).
+        Solved for M_{c-1} that is a lower bound which grows with every M_j above. So if M_v =
+        ``alpha`` and no mass lies above, the least M_{v-1}, ..., M_0 follow one by one, and the
+        count is explained if M_0 is at most 1.
+
+        Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
+        is derived here.
+        """
+        m, r = self.canaries, self.guesses
+        scale = 1 if self.both else 2
+        right, wrong = alpha * self.right / m, alpha * (r - self.right) / m
+        for j in range(self.right - 1, -1, -1):
+            if right + wrong > r / m or right * scale > 1:
+                return False
+            least = inverse(right * scale) / scale
+            if least <= wrong:
+                return True
+            right += j / (r - j) * (least - wrong)
+            wrong = least
+        return right + wrong <= r / m
+
+    def least_explained(
+        self, inverse: Callable[[float], Callable[[float], float]], alpha: float
+    ) -> float:
+        """The largest parameter, of curves that rise with it, that cannot explain the count."""
+        low, high = 0.0, 1.0
+        if self.explained(inverse(low), alpha):
+            return 0.0
+        while high < _FAR and not self.explained(inverse(high), alpha):
+            low, high = high, 2 * high
+        while high - low > _TOLERANCE * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.explained(inverse(middle), alpha) else (middle, high)
+        return low
+
+
+def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
+    """The inverse of 1 - f of (eps, delta)-DP: the least false positive rate of each power."""
+    ratio = math.exp(epsilon)
+    return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
+
+
+def _at_least(k: int, trials: int, q: float) -> float:
+    """P[W >= k] of a binomial variable."""
+    return float(special.betainc(k, trials - k + 1, q)) if k > 0 else 1.0
+
+
+def _crossing(excess: Callable[[float], float], most: float) -> float:
+    """Where ``excess`` changes its sign from below, in [0, ``most``]; 0 if it is positive there."""
+    from scipy import optimize
+
+    if most <= 0 or excess(0.0) > 0:
+        return 0.0
+    if excess(most) <= 0:
+        return most
+    root = float(optimize.brentq(excess, 0.0, most, xtol=_TOLERANCE / 4))
+    return max(0.0, root - _TOLERANCE)
+
 
 FEWEST_CANARIES = 20
 """Canaries that a bound needs."""
@@ -62,7 +254,7 @@ class OneRun(Checked, RuleAndLimit):
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
     source = "guesses of who was in one training"
 
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
         if worlds.coins is None:
             raise InputError(
@@ -105,7 +297,7 @@ class OneRun(Checked, RuleAndLimit):
             shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (found, most))
             return Limit(shown, largest, witness)
 
-        return Seen(len(included), limit, f" ({source})")
+        return Observation(len(included), limit, f" ({source})")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
         """See ``RuleAndLimit``; of so many canaries."""
@@ -121,10 +313,7 @@ class OneRun(Checked, RuleAndLimit):
         """The one that is asked for, or the one that shows more."""
         if self.method != AUTO:
             return THEOREMS[self.method]
-        return max(
-            THEOREMS.values(),
-            key=lambda each: each[0](expected, delta=delta, alpha=alpha),
-        )
+        return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
 
 
 def with_coins(
@@ -144,7 +333,7 @@ def with_coins(
 
 def _values(
     scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """A score of every canary, (m,), larger for those that seem included, of rows (m, d).
 
     Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
@@ -166,7 +355,7 @@ def _values(
     return values, values[selecting]
 
 
-def _ranked(values: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.intp]:
+def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
     """The order of values from the highest to the lowest, ties in a random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(-values[shuffled], kind="stable")]
@@ -194,12 +383,7 @@ def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, i
     return (int(inside[best]), int(outside[best])), float(right[best] / guesses[best])
 
 
-def _guessed_in(
-    guesses: int,
-    values: NDArray[np.float64],
-    known: NDArray[np.float64],
-    shares: tuple[int, int],
-) -> int:
+def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
     """How many of ``guesses`` among others of these ``values`` are guessed in.
 
     ``known`` values (n,) increase. As many of the others as are beyond the ``shares`` highest and

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +18,131 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
-from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
+from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun, with_coins
-from fedrec_auditor.auditor.worlds.repeats import check_repeats
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
+from fedrec_auditor.targets.recorded.tensors import NumpyArchive
+
+
+class ScoreArchive(NumpyArchive):
+    """Saved scores of canaries and their names, all read at once, with a limit to their bytes."""
+
+    most = 2**31
+    only = ("in_scores", "out_scores", "in_ids", "out_ids")
+    texts = ("in_ids", "out_ids")
+
+    def _indexes(self, name: str) -> bool:
+        return True
+
+
+def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
+    """The arrays ``in_scores`` and ``out_scores`` of an npz file, with ``in_ids`` and ``out_ids``.
+
+    Nothing is unpickled. InputError for another file.
+    """
+    try:
+        found = ScoreArchive(Path(os.path.realpath(path))).index
+    except InputError as error:
+        raise InputError(
+            f"{error} Scores are written by numpy.savez(path, in_scores=..., out_scores=...)."
+        ) from error
+    missing = [name for name in ScoreArchive.only[:2] if name not in found]
+    if missing:
+        raise InputError(
+            f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "
+            f"{' and no '.join(missing)}. Add what is missing."
+        )
+    return found
+
+
+# Numbers closer than this share of their size are one: single precision, rounded twice.
+_SAME = 2.0**-22
+# Numbers of so few significant digits, bits, or denominators are of a discrete distribution.
+_DIGITS, _BITS, _DENOMINATORS = 5, 12, 1_000
+# Scores that may come again, at least and as a share of a side, beside so many times those that do
+# by chance, by the numbers that are up to so many times as far from each other.
+_FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
+_CHANCE = 1e-9  # of equal counts by chance
+
+
+def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
+    """InputError if scores (n, ...) and (m, ...) of two sides come again as no independent ones do.
+
+    Each value equally often, or r, 2r, 3r times: of independent draws of any discrete distribution
+    k values are seen in multiples of r with a chance of at most (2r)^(-(k-1)/2), about that of so
+    many Poisson counts at their likeliest. Or numbers of many digits that come again on their own
+    side and not on the other: of a continuous distribution as many are as near as that to each
+    other, and a little farther. Whole numbers, short decimals, short binary numbers and fractions
+    of a small denominator may come again. Equal but for rounding to single precision is equal.
+    """
+    sides = [each.reshape(len(each), -1) for each in (inside, outside)]
+    codes = _codes(np.concatenate(sides))
+    counts = np.stack(
+        [
+            np.bincount(part, minlength=int(codes.max()) + 1)
+            for part in np.split(codes, [len(inside)])
+        ]
+    )
+    continuous = _continuous(np.concatenate(sides))
+    names = ("in", "out")
+    for own, other, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
+        seen, n = own[own > 0], len(rows)
+        again = int((own - 1)[(own > 0) & (other == 0)].sum())
+        times = int(np.gcd.reduce(seen))
+        chance = -(len(seen) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
+        why = ""
+        if chance < math.log(_CHANCE):
+            why = f"each {times} times or a multiple of it, as no independent draws come"
+        elif continuous and again > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _by_chance(rows):
+            why = f"{again:,} of them again, of more digits than come again by chance"
+        if why:
+            raise InputError(
+                f"Expected a score of each training (or canary), once, got {len(seen):,} different "
+                f"ones among {n:,} with the canary {where}, {why}. Keep one of each; if all are of "
+                "trainings (or canaries) of their own, say so: --repeats, or repeats=True."
+            )
+
+
+def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
+    """A number for each of ``rows`` (n, d), the same for those that are equal but for rounding."""
+    columns = []
+    for column in rows.T.astype(np.float64):
+        values, place = np.unique(column, return_inverse=True)
+        with np.errstate(invalid="ignore"):
+            new = np.append(True, ~(np.diff(values) <= _SAME * np.abs(values[1:])))
+        columns.append((np.cumsum(new) - 1)[place.ravel()])
+    codes = np.stack(columns, axis=1)
+    return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].reshape(len(rows)), np.intp)
+
+
+def _by_chance(rows: NDArray[Any]) -> float:
+    """How many of ``rows`` (n, d) come as near another as equal ones, of a continuous density."""
+    found = []
+    for column in rows.T.astype(np.float64):
+        values = np.unique(column[np.isfinite(column)])
+        gaps = np.diff(values) / (_SAME * np.maximum(np.abs(values[1:]), 1e-300))
+        found.append(np.count_nonzero((gaps > 1) & (gaps <= 1 + _FARTHER)) / _FARTHER)
+    return min(found)
+
+
+def _continuous(rows: NDArray[Any]) -> bool:
+    """Whether numbers of some column look as if drawn from a continuous distribution."""
+    return rows.dtype.kind == "f" and any(map(_many_digits, rows.T))
+
+
+def _many_digits(column: NDArray[Any]) -> bool:
+    values = np.unique(column[np.isfinite(column)].astype(np.float64))
+    values, precision = values[values != 0], 4 * float(np.finfo(column.dtype).eps)
+    decimals = values / 10.0 ** (np.floor(np.log10(np.abs(values))) - _DIGITS + 1)
+    mantissas = np.frexp(values)[0] * 2.0**_BITS
+    fractions = np.arange(1, _DENOMINATORS + 1)[:, None] * values[:: max(1, len(values) // 64)]
+    return not any(
+        (np.abs(each - np.rint(each)) <= precision * np.maximum(np.abs(each), 1)).all(axis=-1).any()
+        for each in (decimals, mantissas, fractions)
+    )
+
 
 CANARY_USER = Scope(
     unit=Unit.USER,
@@ -181,15 +304,13 @@ class OneRunScores(_Scores):
         scores: ArrayLike,
         included: ArrayLike,
         ids: ArrayLike | None = None,
-        coin_ids: ArrayLike | None = None,
         *,
         repeats: bool = False,
     ) -> Self:
-        """Scores, and coins in the same order; or in any order, if both come with identifiers.
+        """Scores, and coins in the same order; ``ids`` (m,) name their canaries, where known.
 
-        ``ids`` (m,) say whose a score is, ``coin_ids`` (m,) whose a coin. InputError for NaN, other
-        than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are missing, come twice, or
-        are not those of the coins, and coins that are not fair.
+        InputError for NaN, other than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are
+        missing or come twice, and coins that are not fair.
         """
         array = _checked(scores, ids, "a coin each", FEWEST_CANARIES)
         coins = np.asarray(included)
@@ -198,14 +319,6 @@ class OneRunScores(_Scores):
                 f"Expected a coin for each of {len(array)} canaries, true if it was included, got "
                 f"{coins.dtype} of shape {coins.shape}. Give one boolean a canary."
             )
-        if (ids is None) != (coin_ids is None):
-            raise InputError(
-                "Expected identifiers of scores and of coins or of neither, got those of one. Give "
-                "ids and coin_ids."
-            )
-        if ids is not None and coin_ids is not None:
-            _check_ids(coin_ids, len(coins), "a coin each")
-            coins = _matched(np.asarray(ids), np.asarray(coin_ids), coins)
         count = int(coins.sum())
         if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
             raise InputError(
@@ -239,7 +352,7 @@ class OneRunScores(_Scores):
         if in_ids is not None and out_ids is not None:
             ids = np.concatenate([np.asarray(in_ids), np.asarray(out_ids)])
         coins = np.repeat([True, False], [len(inside), len(outside)])
-        return cls.of(np.concatenate([inside, outside]), coins, ids, ids, repeats=repeats)
+        return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
         """The two histories of a canary, of which the coins chose."""
@@ -349,18 +462,3 @@ def _check_alike(
             f"Expected scores of one shape, got {inside.shape[1:]} in and {outside.shape[1:]} out. "
             "Score both sides alike."
         )
-
-
-def _matched(
-    ids: NDArray[Any], coin_ids: NDArray[Any], coins: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
-    """The coins in the order of the scores; InputError unless each score has one."""
-    order = np.argsort(coin_ids)
-    places = np.searchsorted(coin_ids, ids, sorter=order).clip(max=len(order) - 1)
-    lost = ids != coin_ids[order[places]]
-    if lost.any():
-        raise InputError(
-            f"Expected a coin of every canary, got none of {ids[lost][0]!r}. A coin belongs to a "
-            "canary: give both of each."
-        )
-    return np.asarray(coins[order[places]])

@@ -7,7 +7,7 @@ from typing import Any
 
 import fedrec_auditor
 from benchmarks.others.case import CONFIDENCE
-from fedrec_auditor.reports.words import percent, support_words
+from fedrec_auditor.reports.say import percent, support_words
 
 ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 """Nobody's claim: of a function with one, the game says what a message shows."""

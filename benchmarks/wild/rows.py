@@ -13,7 +13,7 @@ from benchmarks.wild.finding import Finding
 from benchmarks.wild.package import Package
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.prove import NAME
 from fedrec_auditor.auditor.verification import Verification

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.worlds.scores import from_scores
     from fedrec_auditor.reports.record import Record
-    from fedrec_auditor.reports.sweep_record import Sweep
+    from fedrec_auditor.reports.sweep import Sweep
     from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
@@ -59,7 +59,7 @@ _PLACES = {
     "InputError": "accountants.errors:InputError",
     "Record": "reports.record:Record",
     "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
-    "Sweep": "reports.sweep_record:Sweep",
+    "Sweep": "reports.sweep:Sweep",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",
     "attack_recording": "auditor.own.recorded_uploads:attack_recording",

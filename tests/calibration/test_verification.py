@@ -24,8 +24,8 @@ from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.guesses import (
     clopper_pearson_lower,
     clopper_pearson_upper,
 )

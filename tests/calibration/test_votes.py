@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.worlds.coordinate_votes import CoordinateVotes
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
-from fedrec_auditor.auditor.worlds.pilot_rule import logistic, rule_or_vote
-from fedrec_auditor.auditor.worlds.repeats import check_repeats
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateVotes, logistic, rule_or_vote
+from fedrec_auditor.auditor.worlds.scores import check_repeats
 from tests.contracts.worlds import worlds_of
 
 pytestmark = pytest.mark.calibration

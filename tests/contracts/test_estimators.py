@@ -18,9 +18,9 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, RuleAndLimit
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import event_epsilon
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
+from fedrec_auditor.auditor.worlds.guesses import event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, Worlds
 from tests.contracts.laws import BROKEN, catches, each, members, only

@@ -14,10 +14,9 @@ from fedrec_auditor.accountants.statements.kind import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, tables
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
+from fedrec_auditor.reports import catalogue
 from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
-from fedrec_auditor.reports.catalogue_document import counts
-from fedrec_auditor.reports.catalogue_words import claimed_words, figure_words, holds_words
-from fedrec_auditor.reports.words import WORDS, number, short_least, short_most
+from fedrec_auditor.reports.say import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
@@ -40,7 +39,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 def statement(row: CatalogueRow) -> tuple[str, ...]:
     """A line of the table: one statement."""
     judgement = ", ".join(word for word in (row.verdict, row.arithmetic) if word is not None)
-    words = (judgement, figure_words(row), holds_words(row))
+    words = (judgement, catalogue.figure_words(row), catalogue.holds_words(row))
     return (row.number, row.target, row.kind.value, row.basis.value, *words)
 
 
@@ -73,7 +72,7 @@ def test_epsilons_of_tables_have_their_lines(step: int, monkeypatch: pytest.Monk
 
 
 def test_the_page_counts_what_is_there(judged: tuple[CatalogueRow, ...]) -> None:
-    assert counts(judged) in PAGE.replace("\n", " ")
+    assert catalogue.counts(judged) in PAGE.replace("\n", " ")
 
 
 def test_distinct_statements_are_counted_from_json_as_on_the_page(
@@ -161,8 +160,9 @@ def test_the_summary_has_the_numbers_of_its_entries(judged: tuple[CatalogueRow, 
 def said(row: CatalogueRow) -> str:
     """All words and numbers of an entry."""
     words = (row.statement, row.claimed, row.provable, row.reason, *map(str, row.settings.values()))
-    sizes = (f"{row.n_users}", f"{row.n_items}", claimed_words(row), holds_words(row))
-    return " ".join((*words, *sizes, *(f"{each.claimed} {each.right}" for each in row.figures)))
+    sizes = f"{row.n_users} {row.n_items}"
+    said = (sizes, catalogue.claimed_words(row), catalogue.holds_words(row))
+    return " ".join((*words, *said, *(f"{each.claimed} {each.right}" for each in row.figures)))
 
 
 def test_no_entry_of_a_paper_asks_beyond_its_threat_model(judged: tuple[CatalogueRow, ...]) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.testing.targets import SCOPES
+from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import (
     AttackRow,
@@ -28,6 +30,8 @@ from fedrec_auditor.reports.rows import (
     UtilityRow,
 )
 from tests.texts import LETTERS
+
+Part = TypeVar("Part", bound=BaseModel)
 
 
 def scope(unit: str, horizon: str, vantage: str = "server", adjacency: str = "any pair") -> Scope:
@@ -59,14 +63,18 @@ def finding(
     delta: float = 0.0,
 ) -> Finding:
     return Finding.of(
-        target,
-        claim,
-        where,
-        delta=delta,
-        accounted=accounted,
-        measured=measured,
-        note=note,
+        target, claim, where, delta=delta, accounted=accounted, measured=measured, note=note
     )
+
+
+def vary(part: Part, **changes: Any) -> Part:
+    """Return a row or a record with other values in some fields, which are not checked."""
+    return part.model_copy(update=changes)
+
+
+def glance_of(record: Record, target: str) -> Glance:
+    """Return one system of a record at a glance."""
+    return next(each for each in glances(record) if each.section.target == target)
 
 
 def utility(target: str, value: float, paper: float | None) -> UtilityRow:

@@ -1,4 +1,4 @@
-"""What is printed to a console, as text."""
+"""Text as it is printed to a console."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def printed(render: Callable[[Console], object], *, width: int = 80, terminal: bool = True) -> str:
-    """By whatever ``render`` does with a console; a terminal's without its colours."""
+    """Return what ``render`` prints to a console; a terminal's without its colours."""
     file = io.StringIO()
     render(Console(file=file, width=width, force_terminal=terminal, no_color=True))
     return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()) if terminal else file.getvalue()

@@ -14,17 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
 from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.anchor import TAKEN, anchors
 from fedrec_auditor.reports.comparison import Comparison
 from fedrec_auditor.reports.figures import figures
+from fedrec_auditor.reports.files import TABLES, csv_table
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.section import TAKEN, anchors
 from fedrec_auditor.reports.store import IDENTIFIER
-from fedrec_auditor.reports.table_files import TABLES, csv_table
 from fedrec_auditor.reports.terminal import render_comparison, render_system
-from tests.reports.conftest import records
+from tests.reports.conftest import records, vary
 from tests.reports.schema import schema
-from tests.reports.test_sarif import check
+from tests.reports.test_gate import check
 
 
 def stored(record: Record, folder: Path) -> None:
@@ -32,7 +32,7 @@ def stored(record: Record, folder: Path) -> None:
     store.write(record, folder)
     again = Record.read(folder)
     assert store.encode(again) == (folder / "report.json").read_bytes()
-    assert again.model_copy(update={"plan": record.plan}) == record
+    assert vary(again, plan=record.plan) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
     for page in (html.render(record), markdown.render(record), junit.render(record).decode()):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
@@ -45,7 +45,7 @@ def stored(record: Record, folder: Path) -> None:
 
 
 def in_a_terminal(record: Record, folder: Path) -> None:
-    """What is shown can be printed, and the record is no worse than itself."""
+    """All that is shown can be printed, and the record is no worse than itself."""
     compared = Comparison.of(record, record)
     assert not compared.changes
     for fancy in (True, False):

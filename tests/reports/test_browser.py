@@ -21,6 +21,7 @@ import pytest
 
 from fedrec_auditor.reports import html
 from fedrec_auditor.reports.record import Record
+from tests.reports.conftest import vary
 from tests.reports.test_html import many
 
 WIDTHS = (390, 768, 1280, 1440)
@@ -86,12 +87,12 @@ def measured(record: Record, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     if BROWSER is None:
         pytest.skip("needs Chromium, which is not installed here")
     folder = tmp_path_factory.mktemp("page")
-    two = many(record, 12).model_copy(update={"notes": ("50,000 samples instead of 1,000,000.",)})
+    two = vary(many(record, 12), notes=("50,000 samples instead of 1,000,000.",))
     return framed(html.render(two), MEASURE, WIDTHS, folder)
 
 
 def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
-    """What a script says of a page in frames of several widths."""
+    """The answer of a script on a page in frames of several widths."""
     (folder / "page.html").write_text(page)
     frames = "".join(
         f'<iframe src="page.html" data-width="{width}" style="width:{width}px;height:800px">'
@@ -104,7 +105,7 @@ def framed(page: str, script: str, widths: Sequence[int], folder: Path) -> Any:
 
 
 def dumped(page: Path) -> Any:
-    """What the page's script leaves in its body; nothing may be said on the console."""
+    """The text that the page's script leaves in its body; the console stays empty."""
     done = subprocess.run(
         [
             str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",

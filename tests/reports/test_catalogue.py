@@ -1,4 +1,4 @@
-"""What the catalogue says in words, in columns and as a page."""
+"""The catalogue in words, in columns and as a page."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.reports import (
-    catalogue_document,
-    catalogue_terminal,
-    document_terminal,
-    markdown,
+from fedrec_auditor.reports.catalogue import (
+    CatalogueRow,
+    EpsilonTables,
+    Figure,
+    PaperRow,
+    TableRow,
+    command_words,
+    entry_part,
 )
-from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
-from fedrec_auditor.reports.catalogue_words import claimed_words, command_words, plain_words
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.words import between, settings_words, short
+from fedrec_auditor.reports.say import between, settings_words, short
+from fedrec_auditor.reports.terminal import render_catalogue, write_parts
+from tests.reports.conftest import vary
 from tests.reports.printing import printed
 
 SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
@@ -37,46 +40,29 @@ PAPER = PaperRow(
 )
 
 
+def figure(right: float, holds: bool) -> Figure:
+    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
+    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
+
+
+ROW = CatalogueRow(
+    number="3b", heading=3, paper=PAPER, kind=StatementKind.PRIVACY, basis=Basis.PRINTED,
+    target="fmf-ldp", settings={"reports": 250}, n_users=943, n_items=1682,
+    statement="A statement that is about as long as the longest that a table has to hold.",
+    source="section 1", scope=None, delta=None, claimed="x | y", claimed_epsilon=None,
+    provable="z", proved_epsilon=None, proof="", exact_lower_epsilon=None, verdict=None,
+    arithmetic=Arithmetic.WRONG, reason="Because.", finding=None, repaired=None,
+    figures=(figure(2.0, False), figure(1.0, True)), repaired_settings=None,
+)  # fmt: skip
+
+
 def row(**changes: Any) -> CatalogueRow:
-    values: dict[str, Any] = {
-        "number": "3b",
-        "heading": 3,
-        "paper": PAPER,
-        "kind": StatementKind.PRIVACY,
-        "basis": Basis.PRINTED,
-        "target": "fmf-ldp",
-        "settings": {"reports": 250},
-        "n_users": 943,
-        "n_items": 1682,
-        "statement": "A statement that is about as long as the longest that a table has to hold.",
-        "source": "section 1",
-        "scope": None,
-        "delta": None,
-        "claimed": "x | y",
-        "claimed_epsilon": None,
-        "provable": "z",
-        "proved_epsilon": None,
-        "proof": "",
-        "exact_lower_epsilon": None,
-        "verdict": None,
-        "arithmetic": Arithmetic.WRONG,
-        "reason": "Because.",
-        "finding": None,
-        "figures": (figure(2.0, False), figure(1.0, True)),
-        "repaired_settings": None,
-        "repaired": None,
-    }
-    return CatalogueRow(**(values | changes))
+    return CatalogueRow(**(dict(ROW) | changes))
 
 
 def derived_row(**changes: Any) -> CatalogueRow:
     words = {"verdict": Verdict.NO_CLAIM, "arithmetic": Arithmetic.UNSTATED}
     return row(basis=Basis.DERIVED, claimed_epsilon=1.0, **words, **changes)
-
-
-def figure(right: float, holds: bool) -> Figure:
-    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
-    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
 
 
 @pytest.mark.parametrize(
@@ -120,9 +106,7 @@ def listed(
     terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
 ) -> str:
     return printed(
-        lambda console: catalogue_terminal.render_catalogue(rows, console, only),
-        width=width,
-        terminal=terminal,
+        lambda console: render_catalogue(rows, console, only), width=width, terminal=terminal
     )
 
 
@@ -140,17 +124,6 @@ def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
     assert set(words) <= set(text.split())
 
 
-def test_a_pipe_gets_one_line_an_entry_and_how_many_there_are() -> None:
-    rows = [row(), row(number="12", target="fedlightgcn-apm", verdict=Verdict.UNSUBSTANTIATED)]
-    lines = listed(False, *rows).splitlines()
-    assert len(lines) == 3
-    assert "claimed x | y (1); holds z (2); " in listed(False, row(figures=[figure(2.0, False)]))
-    assert lines[0].startswith("3b fmf-ldp: A statement")
-    assert lines[0].endswith("claimed x | y; holds z; wrong")
-    assert lines[1].endswith("holds z; unproved, numbers wrong")
-    assert lines[2] == "2 printed statements: 1 unproved, 2 wrong."
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
@@ -164,7 +137,7 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
 
 def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
     def render(console: Console) -> None:
-        document_terminal.write_parts(map(catalogue_document.entry_part, rows), console)
+        write_parts(map(entry_part, rows), console)
 
     return printed(render, terminal=terminal, width=width)
 
@@ -181,19 +154,8 @@ def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> Non
     assert lines[why + 1].startswith((" " * 19 + "A reason", " " * 19 + "reason"))
 
 
-def test_an_entry_in_full_says_both_kinds_of_numbers() -> None:
-    text = " ".join(shown(row(), terminal=False).split())
-    assert "- a|b: Paper 1; Here 2; Agrees no; How counting" in text
-    assert "- a|b: Paper 1; Here 1; Agrees yes; How counting" in text
-    computed = row(basis=Basis.COMPUTED, verdict=Verdict.VIOLATED)
-    assert catalogue_document.counts([row(), row(number="4"), computed, derived_row()]) == (
-        "2 printed statements: 2 wrong. 1 computed statement: 1 false, 1 wrong. "
-        "1 derived statement: 1 no claim, 1 not stated."
-    )
-
-
 def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
-    apart = figure(2.0, False).model_copy(update={"word": Arithmetic.UNSTATED})
+    apart = vary(figure(2.0, False), word=Arithmetic.UNSTATED)
     derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
     full = " ".join(shown(derived, terminal=False).split())
     brief = listed(False, derived)
@@ -212,109 +174,51 @@ def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
         row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
 
 
-def test_a_statement_counts_once_and_a_typo_is_told_apart() -> None:
-    again = row(number="3c", repeats="3b")
-    typo = row(number="4", kind=StatementKind.TYPO)
-    assert catalogue_document.counts([row(), again, typo]) == (
-        "2 printed statements, in 3 entries: 2 wrong (1 privacy, 1 typo)."
-    )
-
-
-def test_a_page_has_a_row_and_a_section_an_entry_and_the_tables() -> None:
-    cell = TableRow(
-        table=3,
-        clients=30,
-        n_users=4800,
-        delta=1e-6,
-        printed=16.6081,
-        counted=16.6081,
-        lower=1.2976,
-        upper=1.5244,
-    )
-    tables = [EpsilonTables(title="Tables", note="A note.", rows=(cell,))]
-    page = markdown.write(catalogue_document.catalogue_document([row()], tables))
-    assert "| 3b | fmf-ldp | " in page
-    assert '<a id="3b"></a>\n\n## 3b fmf-ldp: wrong\n' in page
-    assert "| a\\|b | 1 | 2 | no | counting |" in page
-    assert "1 more agrees." not in page
-    assert (
-        "The statement is wrong: whoever relies on it is misled about a user's privacy. In "
-        "numbers, a\\|b: 1 by its statement, 2 computed here." in page
-    )
-    assert "- **Assumed**: against the server; trusted: the device (section 1)" in page
-    assert "Symbols: z: a multiplier; T: rounds" in page
-    assert "| 3 | 30 / 4800 | 1e-06 | 16.6081 | 16.6081 | 1.297 to 1.525 |" in page
-    assert all(len(line.split(" | ")) == 7 for line in page.splitlines() if "| 3b |" in line)
-
-
-def test_of_many_numbers_those_that_are_wrong_are_listed() -> None:
-    many = row(figures=(figure(2.0, False), *(figure(1.0, True) for _ in range(7))))
-    text = shown(many, terminal=False)
-    assert text.count("- a|b") == 1
-    assert "7 more agree." in text
-    assert "7 more agree." in markdown.write(catalogue_document.catalogue_document([many], ()))
-
-
-def test_symbols_that_an_entry_uses_are_explained() -> None:
-    """Those in the numbers that it lists, too."""
-    assert row().symbols == {"z": "a multiplier"}
-    counted = figure(2.0, False).model_copy(update={"how": "over T rounds"})
-    assert row(figures=(counted,)).symbols == PAPER.symbols
-    assert "  Symbol:          z: a multiplier\n" in shown(row(), terminal=False)
-
-
 def finding(verdict: Verdict, **changes: Any) -> Finding:
     """A claim of 1 against a bound of 3, or whatever ``changes`` say, with this verdict."""
     basis = changes.pop("basis", Basis.PRINTED)
     claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
     bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
-    return Finding.of("t", claim, SCOPE, delta=0.0, **bounds).model_copy(
-        update={"verdict": verdict}
-    )
+    return vary(Finding.of("t", claim, SCOPE, delta=0.0, **bounds), verdict=verdict)
 
 
 def bound(epsilon: float, side: Side) -> Bound:
     return Bound(epsilon=epsilon, side=side, scope=SCOPE, source="a law")
 
 
-@pytest.mark.parametrize(
-    ("side", "said"),
-    [
-        (None, "1 by its statement, 2.00003 computed here"),
-        (Side.UPPER, "1 by its statement, at most 2.001 computed here"),
-        (Side.LOWER, "1 by its statement, at least 2 computed here"),
-    ],
+def varied(**changes: Any) -> tuple[Figure, ...]:
+    return (vary(figure(2.00003, False), **changes),)
+
+
+below = tuple(vary(figure(x, x < 1.0), below=True) for x in (0.5, 0.6, 5.0))
+loose = {"claimed": math.inf, "right": 1.0, "word": Arithmetic.LOOSE}
+far = finding(Verdict.VIOLATED)
+ours = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
+SET = {"as_published": False}
+ROWS = (
+    row(),
+    row(number="3c", repeats="3b"),
+    row(number="a statement counts once, a typo apart", kind=StatementKind.TYPO),
+    row(number="wrong numbers first", figures=(figure(2.0, False), *[figure(1.0, True)] * 7)),
+    row(number="symbols of listed numbers", figures=varied(how="over T rounds")),
+    row(number="from above", figures=varied(side=Side.UPPER)),
+    row(number="from below", figures=varied(side=Side.LOWER)),
+    row(number="where a comparison holds", figures=below),
+    row(number="no infinite claim", figures=varied(**loose), arithmetic=Arithmetic.LOOSE),
+    row(number="far settings", finding=far, computed_at="at a rate of 1e-15"),
+    row(
+        number="ours",
+        claimed_epsilon=2.0,
+        basis=Basis.COMPUTED,
+        finding=ours,
+        verdict=Verdict.VIOLATED,
+    ),
+    row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),
+    derived_row(number="derived", finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED)),
 )
-def test_a_bound_is_not_passed_off_as_the_number(side: Side | None, said: str) -> None:
-    one = figure(2.00003, False).model_copy(update={"side": side})
-    exactly = said.replace("2.00003", "2")
-    assert exactly in plain_words(row(figures=(one,)))
-    assert f"Here {said.split(', ')[1].removesuffix(' computed here')}; Agrees no" in shown(
-        row(figures=(one,)), terminal=False
-    )
-
-
-def test_a_comparison_says_first_where_it_holds() -> None:
-    below = {"below": True}
-    figures = (figure(0.5, True), figure(0.6, True), figure(5.0, False))
-    compared = row(figures=[each.model_copy(update=below) for each in figures])
-    assert "It holds at 2 of 3 settings. In numbers, a|b: below 1" in plain_words(compared)
-
-
-def test_what_is_above_what_is_promised_is_no_infinite_claim() -> None:
-    loose = figure(1.0, True).model_copy(update={"claimed": math.inf, "word": Arithmetic.LOOSE})
-    assert "no bound by its statement, 1 computed" in plain_words(
-        row(figures=(loose,), arithmetic=Arithmetic.LOOSE)
-    )
-    assert claimed_words(row(figures=(loose,))) == "x | y (no bound)"
-
-
-def test_settings_far_from_the_papers_stand_in_the_headline() -> None:
-    said = plain_words(row(finding=finding(Verdict.VIOLATED), computed_at="at a rate of 1e-15"))
-    assert "time. Computed at a rate of 1e-15. A number" in said
-
-
-def test_a_figure_of_ours_is_not_passed_off_as_the_papers() -> None:
-    judged = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
-    said = claimed_words(row(claimed_epsilon=2.0, basis=Basis.COMPUTED, finding=judged))
-    assert said == "x | y (2, their formula, computed here)"
+"""Entries of every kind, each called by what is to be seen in its words."""
+CELL = TableRow(
+    table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
+    lower=1.2976, upper=1.5244,
+)  # fmt: skip
+TABLES = (EpsilonTables(title="Tables", note="A note.", rows=(CELL,)),)

@@ -1,4 +1,4 @@
-"""What got worse, and what did not, between two records."""
+"""Changes for the worse, and others, between two records."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
-from fedrec_auditor.reports.change import Trend
-from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.reports.rows import AttackRow, Finding
+from tests.reports.conftest import vary
 
 
 def of(record: Record, baseline: Record, fail_on: str = "violated") -> Comparison:
@@ -23,17 +23,17 @@ def of(record: Record, baseline: Record, fail_on: str = "violated") -> Compariso
 
 
 def with_rows(record: Record, *rows: AttackRow) -> Record:
-    return record.model_copy(update={"attacks": rows})
+    return vary(record, attacks=rows)
 
 
 def with_findings(record: Record, *findings: Finding) -> Record:
-    return record.model_copy(update={"findings": findings})
+    return vary(record, findings=findings)
 
 
 def measured(record: Record, value: float, margin: float = 0.03) -> AttackRow:
     """The second attack, with this figure."""
     figures = {"value": value, "ci_low": value - margin, "ci_high": value + margin}
-    return record.attacks[1].model_copy(update=figures)
+    return vary(record.attacks[1], **figures)
 
 
 @pytest.mark.parametrize("fail_on", list(FailOn))
@@ -105,17 +105,13 @@ def test_a_leak_got_worse_beyond_both_intervals(record: Record, value: float, wo
 
 def test_under_another_seed_an_attack_is_neither_worse_nor_better(record: Record) -> None:
     """Its interval is for one training; two of one plan were seen to differ by twice of it."""
-    again = record.provenance.model_copy(update={"seed": 1 + record.provenance.seed})
+    again = vary(record.provenance, seed=1 + record.provenance.seed)
     high, low = (
-        with_rows(
-            record,
-            record.attacks[1].model_copy(update={"value": v, "ci_low": v, "ci_high": v}),
-        )
-        for v in (0.9, 0.6)
+        with_rows(record, vary(record.attacks[1], value=v, ci_low=v, ci_high=v)) for v in (0.9, 0.6)
     )
     assert moved(high, low) == [("worse", "attack")]
     assert moved(low, high) == [("better", "attack")]
-    other = high.model_copy(update={"provenance": again})
+    other = vary(high, provenance=again)
     assert moved(other, low) == moved(low, other) == [("other", "attack")]
 
 
@@ -160,7 +156,7 @@ def asked(
     if proved is not None:
         upper = Bound(epsilon=proved, side=Side.UPPER, scope=SCOPE, source="a proof")
     found = Finding.of("one", claim, SCOPE, delta=0.0, accounted=upper, measured=lower)
-    return record.model_copy(update={"findings": (found,), "attacks": (), "utility": ()})
+    return vary(record, findings=(found,), attacks=(), utility=())
 
 
 def moved(now: Record, before: Record) -> list[tuple[str, str]]:
@@ -195,7 +191,7 @@ def test_a_proof_that_got_weaker_is_worse(record: Record) -> None:
 
 
 def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> None:
-    """It has no upper end; what is shown by chance above the same audit's proof is cut there."""
+    """A sample gives no upper end; by chance above the same audit's proof, it is cut there."""
     sampled = {"confidence": 0.99, "samples": 1000}
     low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
     assert moved(high, low) == moved(low, high) == []
@@ -238,7 +234,7 @@ def test_a_proof_at_a_larger_delta_than_is_asked_is_none(record: Record) -> None
 
 def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
     whole = asked(record, 1.0, 8.0)
-    broken = whole.model_copy(update={"errors": ("no memory",)})
+    broken = vary(whole, errors=("no memory",))
     assert (of(whole, whole).code, of(broken, whole).code, of(whole, broken).code) == (0, 3, 3)
     assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
     assert of(asked(broken, 1.0), whole).code == 1  # what is worse all the same
@@ -259,12 +255,12 @@ def test_systems_and_claims_that_came_or_went_are_told(record: Record) -> None:
     assert change.words.startswith("claims epsilon 2 at delta 0 for everything about one user")
     assert "; no longer claims epsilon 9 at delta 0" in change.words
     fewer = with_findings(record, *(f for f in record.findings if f.target != "fcf"))
-    fewer = fewer.model_copy(update={"attacks": (), "utility": ()})
+    fewer = vary(fewer, attacks=(), utility=())
     assert [each.line for each in of(fewer, record).changes] == ["fcf: gone, was in the baseline."]
 
 
 def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
-    """Of two audits of 40 figures with the same truths, all differences at once below 1 - 0.95."""
+    """Two audits of 40 figures with the same truths differ anywhere below 1 - 0.95."""
     rng, n, false = np.random.default_rng(0), 400, 0
     rates = rng.uniform(0.2, 0.9, 40)
 
@@ -274,14 +270,13 @@ def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
         return with_rows(
             record,
             *(
-                record.attacks[1].model_copy(
-                    update={
-                        "metric": f"rate {i}",
-                        "value": p,
-                        "ci_low": p - w,
-                        "ci_high": p + w,
-                        "baseline": 0.0,
-                    }
+                vary(
+                    record.attacks[1],
+                    metric=f"rate {i}",
+                    value=p,
+                    ci_low=p - w,
+                    ci_high=p + w,
+                    baseline=0.0,
                 )
                 for i, (p, w) in enumerate(zip(found.tolist(), half.tolist(), strict=True))
             ),
@@ -294,10 +289,10 @@ def test_figures_of_noise_hardly_ever_differ(record: Record) -> None:
 
 def test_the_audits_own_differences_are_told(record: Record) -> None:
     versions = {**record.provenance.versions, "numpy": "9"}
-    provenance = record.provenance.model_copy(update={"data": None, "versions": versions})
+    provenance = vary(record.provenance, data=None, versions=versions)
     plan = {**record.plan, "quick": True, "attacks": ["linkage", "new"], "seed": 7}
-    now = record.model_copy(update={"plan": plan, "provenance": provenance})
-    before = record.model_copy(update={"plan": {**record.plan, "attacks": ["linkage", "old"]}})
+    now = vary(record, plan=plan, provenance=provenance)
+    before = vary(record, plan={**record.plan, "attacks": ["linkage", "old"]})
     data, asked_, versions_ = of(now, before).differences
     assert data.startswith("Other data: none, was ml-100k (")
     assert asked_ == "Other plan: attacks +new -old; quick true, was none; seed 7, was 0."
@@ -305,8 +300,8 @@ def test_the_audits_own_differences_are_told(record: Record) -> None:
 
 
 def test_other_data_and_lost_rows_are_told(record: Record) -> None:
-    other = record.provenance.model_copy(update={"data": None})
-    found = of(with_rows(record), record.model_copy(update={"provenance": other}))
+    other = vary(record.provenance, data=None)
+    found = of(with_rows(record), vary(record, provenance=other))
     assert found.worse == ()
     assert "Other data: ml-100k" in found.differences[0]
     assert "8 attack rows" in found.uncertain[0]

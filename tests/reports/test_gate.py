@@ -7,18 +7,21 @@ from collections.abc import Iterable
 from io import StringIO
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
 from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.gate import GateOutcome
 from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.leaks import leaks
+from fedrec_auditor.reports.record import GateOutcome, Record
 from fedrec_auditor.reports.rows import MessagesRow, SkippedRow
-from fedrec_auditor.reports.severity import DISTINGUISHER
+from fedrec_auditor.reports.severity import DISTINGUISHER, Severity
 from tests.command import cli
+from tests.reports.conftest import vary
 from tests.reports.test_severity import judged, won
 
 CLAIM = {
@@ -51,11 +54,11 @@ def audited(
     finding = judged(record, 1.0, None if verdict is Verdict.NO_CLAIM else 1.0, None)
     unread = SkippedRow(target="it", attack="linkage", reason="It reads nothing.")
     rows = {
-        "findings": () if verdict is None else (finding.model_copy(update={"verdict": verdict}),),
+        "findings": () if verdict is None else (vary(finding, verdict=verdict),),
         "attacks": (won(record, WON[leak]),) * runs,
         "skipped": () if assessed else (unread,),
     }
-    return record.model_copy(update={"utility": (), "measurements": (), **rows})
+    return vary(record, utility=(), measurements=(), **rows)
 
 
 @pytest.mark.parametrize("fail_on", list(FailOn))
@@ -92,7 +95,7 @@ def test_no_output_calls_low_what_was_not_assessed(
     assert worse == expected
     if not assessed and leak == 0:
         assert "leak (1 of 2 attacks could not run here)" in glance.assessment.gap or critical
-        assert glance.learned == "not assessed"
+        assert glance.leak.words == "Not assessed"
         assert glance.got.startswith("hardly tested: ")
         page = html.render(found)
         assert "Leak: not assessed" in page
@@ -132,17 +135,17 @@ def test_the_line_names_the_system_the_reason_and_the_way_out(record: Record) ->
 
 def test_no_leak_names_what_was_tried_and_what_was_not(record: Record) -> None:
     row = won(record, 0.0)
-    other = row.model_copy(update={"attack": "attribute-bayes"})
+    other = vary(row, attack="attribute-bayes")
     found = audited(record, Verdict.CONSISTENT, assessed=False)
-    found = found.model_copy(update={"attacks": (row, other)})
+    found = vary(found, attacks=(row, other))
     text = told(found, Gate(FailOn.LEAK))
     assert f"Tried: {row.attack}, attribute-bayes. Could not run on it: linkage." in text
 
 
 def rows_of(found: Record, names: Iterable[str], family: str) -> Record:
     row = found.attacks[0]
-    rows = tuple(row.model_copy(update={"attack": name, "family": family}) for name in names)
-    return found.model_copy(update={"attacks": rows})
+    rows = tuple(vary(row, attack=name, family=family) for name in names)
+    return vary(found, attacks=rows)
 
 
 def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record: Record) -> None:
@@ -150,14 +153,14 @@ def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record
     found = audited(record, Verdict.CONSISTENT)
     assert glances(found)[0].assessment.gap == ""
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
-    nobody = found.model_copy(update={"findings": (shown,), "attacks": ()})
+    nobody = vary(found, findings=(shown,), attacks=())
     assert glances(nobody)[0].assessment.gap == "leak (no attack ran)"
     mild = rows_of(found, ["verify"], DISTINGUISHER)
     assert glances(mild)[0].assessment.gap == "leak (only verify ran)"
-    alone = found.attacks[0].model_copy(update={"baseline": None})
-    assert glances(found.model_copy(update={"attacks": (alone,)}))[0].assessment.gap
+    alone = vary(found.attacks[0], baseline=None)
+    assert glances(vary(found, attacks=(alone,)))[0].assessment.gap
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
-    broken = found.model_copy(update={"messages": (empty,)})
+    broken = vary(found, messages=(empty,))
     assert glances(broken)[0].assessment.gap == "leak (569 of 600 messages tell nothing)"
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3
@@ -187,3 +190,64 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
 def test_a_refuted_randomizer_fails_at_every_level_of_severity(level: FailOn) -> None:
     assert Gate(level.of_claims).code([Verdict.VIOLATED]) == 1
     assert Gate(level.of_claims).code([Verdict.INCONCLUSIVE]) == 3
+
+
+FITS = jsonschema.Draft4Validator(
+    json.loads(Path(__file__).with_name("sarif-2.1.0-schema.json").read_text())
+)
+
+
+def check(log: dict[str, Any]) -> None:
+    """Hold a log to the schema, and its results to their rule and one place."""
+    assert [error.message for error in FITS.iter_errors(log)] == []
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
+    for result in run["results"]:
+        rule = rules[result["ruleIndex"]]
+        level = rule["defaultConfiguration"]["level"]
+        assert (result["ruleId"], result["level"]) == (rule["id"], level)
+        assert result["partialFingerprints"]
+        (place,) = result["locations"]
+        assert set(place) == {"logicalLocations", "physicalLocation"}
+
+
+def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
+    log: dict[str, Any] = json.loads(sarif.render(record, gate or Gate()))
+    check(log)
+    return log
+
+
+def exposed(record: Record) -> list[str]:
+    """The systems of which a large epsilon is shown, and no attack beat guessing."""
+    worst = (Severity.CRITICAL, Severity.HIGH)
+    seen = [each for each in glances(record) if each.leak.severity in worst]
+    return [each.section.target for each in seen if not each.leaking]
+
+
+@pytest.mark.parametrize(("verdict", "level"), [*sarif.LEVELS.items()])
+def test_each_verdict_has_its_level(record: Record, verdict: Verdict, level: str) -> None:
+    finding = vary(record.findings[0], verdict=verdict)
+    only = vary(record, findings=(finding,), attacks=())
+    apart = ("LEAK", "NOT ASSESSED")
+    (result,) = (r for r in read(only)["runs"][0]["results"] if r["ruleId"] not in apart)
+    assert (result["ruleId"], result["level"]) == (verdict, level)
+
+
+def test_what_was_not_completed_is_no_success(record: Record) -> None:
+    failed = vary(record, errors=("no {memory} [left](here)",))
+    (invocation,) = read(failed)["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is False
+    (told,) = invocation["toolExecutionNotifications"]
+    assert told["message"]["text"] == "no {{memory}} [left] (here)"
+    assert read(record)["runs"][0]["invocations"] == [{"executionSuccessful": True}]
+
+
+def test_a_result_keeps_its_fingerprint_when_the_figure_moves(record: Record) -> None:
+    def marks(one: Record) -> set[str]:
+        results = read(one)["runs"][0]["results"]
+        return {r["partialFingerprints"]["audit/v1"] for r in results if r["ruleId"] == "LEAK"}
+
+    moved = tuple(vary(row, value=row.value - 1e-3) for row in record.attacks)
+    assert marks(record) == marks(vary(record, attacks=moved))
+    assert len(marks(record)) == len(leaks(record)) + len(exposed(record))

@@ -1,4 +1,4 @@
-"""What to do: what the record knows, never what a small game proves, and no advice that harms."""
+"""Advice is what the record knows, never what a small game proves, and none that harms."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.document import sentences
 from fedrec_auditor.reports.glance import hidden_words
 from fedrec_auditor.reports.next_step import next_step
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.remarks import sentences
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.reports.section import Section
-from tests.reports.conftest import finding, upper
+from tests.reports.conftest import finding, upper, vary
 from tests.reports.test_severity import USER, judged, seen, won
 
 HERE = (
@@ -33,7 +33,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     assert todo(record, refuted) == (
         f"Withdraw the claim, or claim epsilon 2.25 instead of 1, {HERE}."
     )
-    mended = refuted.model_copy(update={"repair": "as_published=false"})
+    mended = vary(refuted, repair="as_published=false")
     assert "or set as_published=false, with which it is proved" in todo(record, mended)
     endless = judged(record, 1.0, math.inf, math.inf)
     assert todo(record, endless) == "Withdraw the claim."
@@ -130,7 +130,7 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
     skipped = (SkippedRow(target="it", attack="linkage", reason="It reads nothing."),)
     for leak, open_, quick, own in product((0.0, 0.15, 0.3, 0.7), *[(False, True)] * 3):
         plan = {"quick": quick}
-        whole = record.model_copy(update={"plan": plan, "own": ("it",) if own else ()})
+        whole = vary(record, plan=plan, own=("it",) if own else ())
         glance = seen(whole, one, won(record, leak), skipped=skipped if open_ else ())
         said = glance.todo
         assert said.endswith(".")
@@ -150,9 +150,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     refuted = judged(record, 1.0, 2.0, 1.6)
     wider = replace(USER, horizon=Horizon.ROUND)
     claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
-    other = refuted.model_copy(
-        update={"claim": claim, "scope": wider, "repair": "faithful=false", "measured": None}
-    )
+    other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
     assert next_step(Section("it", (refuted, other)), leaks=False) == (
         f"Withdraw the claim, or claim epsilon 2 instead of 1, {HERE}, or set faithful=false, with "
         "which it is proved over one round, though not over the whole training."
@@ -162,7 +160,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
 def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
     small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
     rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
-    assert hidden_words(record.model_copy(update=rows)).startswith("None of 1 system")
+    assert hidden_words(vary(record, **rows)).startswith("None of 1 system")
     refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
     assert refuted.verdict is Verdict.VIOLATED
     assert "Claim epsilon" not in seen(record, refuted).todo
@@ -179,17 +177,17 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
         "is proved, 5,000, promises next to nothing."
     )
     for other in (
-        held.model_copy(update={"claim": replace(claim, epsilon=260.0)}),
-        held.model_copy(update={"delta": 1e-5}),
-        held.model_copy(update={"game": "local game over 36 items"}),
-        held.model_copy(update={"verdict": Verdict.UNSUBSTANTIATED}),
+        vary(held, claim=replace(claim, epsilon=260.0)),
+        vary(held, delta=1e-5),
+        vary(held, game="local game over 36 items"),
+        vary(held, verdict=Verdict.UNSUBSTANTIATED),
     ):
         assert "one round" not in next_step(Section("it", (refuted, other)), leaks=False)
 
 
 def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
     proof = upper(2.0, USER, "a proof", 1e-6, "nobody colludes")
-    refuted = judged(record, 1.0, 2.0, 1.5).model_copy(update={"accounted": proof})
+    refuted = vary(judged(record, 1.0, 2.0, 1.5), accounted=proof)
     assert todo(record, refuted) == (
         f"Withdraw the claim, or claim epsilon 2 at delta 1e-06 instead of 1, {HERE}, if nobody "
         "colludes."

@@ -1,8 +1,12 @@
-"""What users do with a record: print it, look at it, narrow it, tabulate it, save it."""
+"""Uses of a record: print it, look at it, narrow it, tabulate it, save it."""
 
 from __future__ import annotations
 
+import csv
+import io
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,12 +14,16 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.scope import Unit
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports import html, store
-from fedrec_auditor.reports.glance import hidden_words, shares
+from fedrec_auditor.reports import html
+from fedrec_auditor.reports.files import TABLES, csv_table, write_tables
+from fedrec_auditor.reports.glance import glances, hidden_words, shares
 from fedrec_auditor.reports.record import Record
-from tests.reports.conftest import finding, scope, upper
-from tests.reports.test_html import EVIL, Page, poisoned
+from fedrec_auditor.reports.rows import Finding, MessagesRow, UtilityRow
+from fedrec_auditor.reports.section import anchors
+from tests.reports.conftest import finding, glance_of, scope, upper, vary
+from tests.reports.test_html import Page
 
 
 def counts(record: Record) -> list[int]:
@@ -30,12 +38,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
     assert sorted(order, key=page.said.index) == order
     got = "is picked 81.6% of the time, 50% without the uploads"
-    for said in (
-        "1 false 0 unproved 2 proved 1 no claim",
-        "943 users",
-        got,
-        "Withdraw",
-    ):
+    for said in ("1 false 0 unproved 2 proved 1 no claim", "943 users", got, "Withdraw"):
         assert said in page.said
         assert said in Page(html.render(record)).said
 
@@ -48,14 +51,6 @@ def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
             assert all(".privacy-audit" in part for part in selector.split(",")), selector
 
 
-def test_every_string_is_escaped(record: Record) -> None:
-    evil = Record.model_validate(poisoned(record.model_dump(mode="python")))
-    text = evil._repr_html_()
-    assert "<script" not in text
-    assert "&lt;script" in text
-    assert EVIL in evil.findings[0].target
-
-
 def test_the_cards_add_up_to_all_systems(record: Record) -> None:
     assert counts(record) == [1, 0, 2, 1]
     assert hidden_words(record).startswith("None of 4 systems is proved")
@@ -65,7 +60,7 @@ def test_the_cards_add_up_to_all_systems(record: Record) -> None:
     hidden = finding("kept", promised, user, upper(1.0, user, "a proof"), None)
     vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
     bare = finding("bare", promised, user, None, None)
-    changed = record.model_copy(update={"findings": (hidden, vacuous, bare), "attacks": ()})
+    changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
     assert counts(changed) == [0, 2, 1, 0, 4]
     # Wide and bare are unproved; an epsilon of 9 hides nobody.
     assert hidden_words(changed).startswith("1 of 7 systems is proved")
@@ -80,22 +75,6 @@ def test_one_target_is_all_that_concerns_it(record: Record) -> None:
     assert record["fcf"].violated == ()
     with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
         _ = record["nobody"]
-
-
-def test_printing_it_tells_the_systems_the_worst_first(record: Record) -> None:
-    lines = str(record).splitlines()
-    assert lines[0].startswith("Claims: 1 false")
-    assert [line.split(":")[0] for line in lines[1:3]] == ["- dplcf-ap", "- fcf"]
-    assert "](" not in str(record)
-    assert len(repr(record)) < 150
-    broken = record.model_copy(update={"errors": ("no memory",)})
-    assert str(broken).endswith("error: no memory")
-
-
-def test_what_is_saved_is_what_is_read(record: Record, tmp_path: Path) -> None:
-    folder = record.save(str(tmp_path / "out"))
-    assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
-    assert Record.read(str(folder)) == record
 
 
 def test_a_table_has_a_column_a_number(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +104,84 @@ def test_without_pandas_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"pip install pandas.*record\.attacks"):
         record.to_frame("attacks")
+
+
+def with_one(record: Record, finding: Finding) -> Record:
+    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
+    return vary(record, findings=(finding,), **none)
+
+
+def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
+    one = record["dplcf-sp"].findings[0]
+    doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
+    changed = with_one(record, vary(one, measured=doubtful))
+    (glance,) = glances(changed)
+    said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
+    assert "77" not in said
+    assert "shown" not in said
+
+
+def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
+    every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
+    proof = replace(every.accounted, epsilon=1.0)
+    sure = vary(every, accounted=proof, measured=None)
+    assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
+    said = [hidden_words(with_one(record, each)) for each in (sure, assumed)]
+    assert [words.split()[0] for words in said] == ["1", "None"]
+
+
+def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
+    """Silent messages are told if they are most, and that training broke unless utility is good."""
+    rows = [row for row in record.utility if row.target == "fcf"]
+    flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
+    assert rows
+
+    def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
+        told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
+        changed = vary(record, messages=(told,), utility=tuple(utility))
+        one = glance_of(changed, "fcf")
+        return one.got, one.got_words
+
+    for words in got(70, flat):
+        assert words.endswith("; the training broke down: 71 of 100 messages tell nothing")
+    for words in (*got(70, rows), *got(70, [])):
+        assert words.endswith("; 71 of 100 messages tell nothing")
+    for words in got(49, flat):
+        assert "messages" not in words
+
+
+def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
+    finding = record["dplcf-ap"].headline_finding
+    for least, said in ((1.6662, "1.66 times as much"), (20.0, "20 times"), (math.inf, "")):
+        shown = replace(finding.measured, epsilon=least)
+        changed = vary(record, findings=(vary(finding, measured=shown),))
+        sentence = glance_of(changed, "dplcf-ap").sentence
+        assert ("times" in sentence) is bool(said)
+        assert said in sentence
+
+
+def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
+    first, *rest = record.findings
+    bold = vary(first, target="dplcf-ap-interaction-server-report")
+    found = anchors(vary(record, findings=(bold, *rest)))
+    assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
+def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
+    row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
+    (read,) = csv.DictReader(io.StringIO(csv_table(vary(record, findings=(row,)), "findings")))
+    assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
+
+
+def test_all_are_written(record: Record, tmp_path: Path) -> None:
+    assert write_tables(record, tmp_path / "new") == TABLES
+    files = {path.name for path in (tmp_path / "new").iterdir()}
+    assert files == {f"{name}.csv" for name in TABLES}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
+    empty = record.model_copy(update=dict.fromkeys(TABLES, ()))
+    assert csv_table(empty, name) == "target\n"

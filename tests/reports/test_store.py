@@ -14,7 +14,11 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.words import basis_words
+from fedrec_auditor.reports.rows import SCHEMA_VERSION
+from fedrec_auditor.reports.say import basis_words
+from fedrec_auditor.reports.store import IDENTIFIER
+from tests.reports.conftest import vary
+from tests.reports.schema import schema, schema_text
 
 
 def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
@@ -55,19 +59,10 @@ def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path]
 
 
 def test_nan_is_refused_with_its_place(record: Record) -> None:
-    attack = record.attacks[0].model_copy(update={"ci_low": float("nan")})
-    broken = record.model_copy(update={"attacks": (attack,)})
+    attack = vary(record.attacks[0], ci_low=float("nan"))
+    broken = vary(record, attacks=(attack,))
     with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
         store.encode(broken)
-
-
-def test_a_quantile_of_no_level_is_refused(record: Record, tmp_path: Path) -> None:
-    raw = json.loads(store.encode(record))
-    users = next(row["users"] for row in raw["attacks"] if row["users"])
-    users["quantiles"]["evil"] = users["quantiles"]["50%"]
-    (tmp_path / store.RECORD).write_text(json.dumps(raw))
-    with pytest.raises(InputError, match=r"users\.quantiles\.evil"):
-        Record.read(tmp_path)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
@@ -85,7 +80,7 @@ def test_a_killed_write_leaves_the_old_files(
             raise stop
 
     monkeypatch.setattr(store.os, "fsync", fsync)
-    changed = record.model_copy(update={"errors": ("changed",)})
+    changed = vary(record, errors=("changed",))
     with pytest.raises((KeyboardInterrupt, IncompleteError)):
         store.write(changed, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -149,6 +144,11 @@ def unsure(raw: dict[str, Any]) -> None:
     raw["attacks"][0]["confidence"] = 0
 
 
+def odd_level(raw: dict[str, Any]) -> None:
+    users = next(row["users"] for row in raw["attacks"] if row["users"])
+    users["quantiles"]["evil"] = users["quantiles"]["50%"]
+
+
 def deep(raw: dict[str, Any]) -> None:
     for _ in range(300):
         raw["plan"] = {"settings": raw["plan"]}
@@ -159,6 +159,7 @@ def deep(raw: dict[str, Any]) -> None:
     [
         (impossible, "probability_b of at least 0"),
         (unsure, "edited or damaged"),
+        (odd_level, r"users\.quantiles\.evil"),
         (deep, "a plan is nested 32 deep at most"),
         (whitewash, "Expected verdict VIOLATED"),
         (raise_the_claim, "Expected verdict NO CLAIM"),
@@ -186,24 +187,13 @@ def test_a_tampered_record_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_path: Path) -> None:
-    """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
-    evil = "\x1b[31m \x9b31m \x7f \udcff"
-    rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
-    attack = record.attacks[0].model_copy(update={"note": evil, "metric": evil, "target": evil})
-    finding = record.findings[0].model_copy(update={"target": evil, "reason": evil, "note": evil})
-    told = record.model_copy(update={**rows, "attacks": (attack,), "findings": (finding,)})
-    store.write(told, tmp_path)
-    for name in store.FILES:
-        text = (tmp_path / name).read_bytes().decode()
-        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
-    assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
+def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
+    """A missing directory, other files, and a record that is cut off anywhere."""
+    with pytest.raises(InputError, match=r"nowhere .*auditor run"):
+        Record.read(tmp_path / "nowhere")
+    whole = store.encode(record)
+    cut = [whole[:end] for end in range(0, len(whole) - 2, len(whole) // 23)]
+    others = (
         b"{",
         b"[]",
         b"null",
@@ -211,12 +201,25 @@ def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_pat
         b'{"schema_version": NaN}',
         b"[" * 100_000,
         b"7" * 9999,
-    ],
-)
-def test_what_is_no_record_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "report.json").write_bytes(content)
-    with pytest.raises(InputError, match="Expected"):
-        Record.read(tmp_path)
+    )
+    for content in (*cut, *others):
+        (tmp_path / "report.json").write_bytes(content)
+        with pytest.raises(InputError, match="Expected"):
+            Record.read(tmp_path)
+
+
+def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_path: Path) -> None:
+    """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
+    evil = "\x1b[31m \x9b31m \x7f \udcff"
+    rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
+    attack = vary(record.attacks[0], note=evil, metric=evil, target=evil)
+    finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
+    told = vary(record, **rows, attacks=(attack,), findings=(finding,))
+    store.write(told, tmp_path)
+    for name in store.FILES:
+        text = (tmp_path / name).read_bytes().decode()
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
+    assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
 
 
 def test_a_severity_of_another_rule_or_none_is_derived_again(
@@ -253,19 +256,6 @@ def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     assert {basis_words(f.claim) for f in found.findings} == {"by whom is not recorded"}
 
 
-def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, tmp_path: Path) -> None:
-    whole = store.encode(record)
-    for end in range(0, len(whole) - 2, len(whole) // 23):
-        (tmp_path / "report.json").write_bytes(whole[:end])
-        with pytest.raises(InputError):
-            Record.read(tmp_path)
-
-
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"nowhere .*auditor run"):
-        Record.read(tmp_path / "nowhere")
-
-
 def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for bad in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -288,3 +278,53 @@ def test_a_directory_is_held_by_one_audit_at_a_time(tmp_path: Path) -> None:
     with store.lock(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "report.schema.json"
+Validator = Callable[[Any], list[str]]
+
+
+@pytest.fixture(scope="module")
+def faults() -> Validator:
+    """Return a function that lists the faults of a value against the schema."""
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    return lambda value: [error.json_path for error in validator.iter_errors(value)]
+
+
+def test_it_is_published() -> None:
+    """``python -m tests.reports.schema > docs/report.schema.json`` writes it."""
+    assert schema_text() == PUBLISHED.read_text(encoding="utf-8")
+
+
+def test_it_is_versioned_and_is_json() -> None:
+    told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
+    assert told["$id"] == IDENTIFIER == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+    assert f"schema version {SCHEMA_VERSION}" in told["title"]
+    assert ">>>" not in schema_text()
+    assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
+
+
+def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads(store.encode(record))
+    edit(raw)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("place", "edit"),
+    [
+        ("$", lambda raw: raw.update(extra=1)),
+        ("$", lambda raw: raw.pop("plan")),
+        ("$.schema_version", lambda raw: raw.update(schema_version=2)),
+        ("$.findings[0].verdict", lambda raw: raw["findings"][0].update(verdict="SAFE")),
+        ("$.findings[0].delta", lambda raw: raw["findings"][0].update(delta="infinite")),
+        ("$.attacks[0].value", lambda raw: raw["attacks"][0].update(value=None)),
+        ("$.severity.targets.fcf", lambda raw: raw["severity"]["targets"].update(fcf="Bad")),
+    ],
+)
+def test_what_is_no_record_does_not(
+    record: Record, faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    assert faults(raw_edited(record, edit)) == [place]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.auditor.worlds.estimators.parts.binomial_limits import (
+from fedrec_auditor.auditor.worlds.guesses import (
     clopper_pearson_lower,
     event_epsilon,
 )

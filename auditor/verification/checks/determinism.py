@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.claim import (
     FALSE_ALARM,
     ClaimUnderTest,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
 from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.claim import Event, words
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.worlds.sampler import Sampler

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.verification.checks.determinism import determinism
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
 from fedrec_auditor.auditor.verification.checks.output_type import output_type

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.verification.checks.calls import CALLS, SIZE, shared_in_call
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, stacked

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.call_order import (
     following,
     in_order,

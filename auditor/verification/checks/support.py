@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.exact.check import Check
+from fedrec_auditor.auditor.exact.fit import Check
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, without_underflow
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest, Event, words
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
-from fedrec_auditor.auditor.worlds.rounding import rounded
+from fedrec_auditor.auditor.worlds.statistics import rounded
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64

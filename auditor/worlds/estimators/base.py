@@ -96,7 +96,7 @@ NOISELESS: Rates = (np.ones(1), np.zeros(1))
 """Of an event that shows in one world always, and in the other never."""
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """A bound at ``delta`` from ``samples`` draws of each world, chosen for the error ``alpha``."""
 
     samples: int
@@ -112,10 +112,10 @@ class Limit(NamedTuple):
     witness: Witness | None = None
 
 
-class Seen(NamedTuple):
+class Observation(NamedTuple):
     """What was seen in so many ``draws`` of all worlds: its limit at an error; more on the source.
 
-    >>> Seen(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
+    >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
     Limit(epsilon=-0.0, largest=inf, witness=None)
     """
 
@@ -136,7 +136,7 @@ class RuleAndLimit(Estimator, ABC):
         return self.reference
 
     @abstractmethod
-    def look(self, worlds: Worlds, asked: Asked, rng: np.random.Generator) -> Seen:
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """Draw from worlds, by a rule that these or other draws chose, and count."""
 
     @abstractmethod
@@ -161,7 +161,8 @@ class RuleAndLimit(Estimator, ABC):
     ) -> tuple[Bound, ...]:
         """See ``Estimator``."""
         errors = [1 - check_confidence(confidence) for confidence in confidences]
-        seen = self.look(worlds, Asked(check_samples(samples), check_delta(delta), errors[0]), rng)
+        asked = Request(check_samples(samples), check_delta(delta), errors[0])
+        seen = self.look(worlds, asked, rng)
         limits = map(seen.limit, errors)
         return tuple(
             Bound(

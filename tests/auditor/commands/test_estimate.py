@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.auditor.worlds.estimators.parts.threshold_band import ThresholdBand
+from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 from tests.command import cli, refusal
 
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.auditor.exact.divergence import Divergence
-from fedrec_auditor.auditor.exact.log_ratio import LogRatio
 from fedrec_auditor.auditor.exact.output_distribution import Density
+from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.targets.mechanisms.base import Domain
 

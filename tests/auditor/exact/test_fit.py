@@ -12,8 +12,7 @@ from scipy import stats
 
 import fedrec_auditor.auditor.exact.fit as fit
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.exact.check import Check, Status
-from fedrec_auditor.auditor.exact.fit import check_fit
+from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip

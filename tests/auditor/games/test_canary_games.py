@@ -32,10 +32,9 @@ from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, openi
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
-from fedrec_auditor.auditor.worlds.coordinate_votes import VOTES
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
-from fedrec_auditor.auditor.worlds.estimators.parts.decision_rule import SampleBudget
-from fedrec_auditor.auditor.worlds.pilot_rule import WeightedSum
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, WeightedSum
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

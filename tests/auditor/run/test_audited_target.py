@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget, draws_neede
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.run.workload import Workload
-from fedrec_auditor.auditor.worlds.estimators.joint_binomial import JointBinomial
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.leaks import leaks
 from fedrec_auditor.reports.rows import Finding

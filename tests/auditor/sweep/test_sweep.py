@@ -14,8 +14,8 @@ from fedrec_auditor.auditor.sweep.figures import figures_of
 from fedrec_auditor.auditor.sweep.grid import Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.auditor.sweep.until import Condition
-from fedrec_auditor.reports.sweep_record import FILES, Sweep
-from fedrec_auditor.reports.sweep_rows import AnswerRow
+from fedrec_auditor.reports.frontier import AnswerRow
+from fedrec_auditor.reports.sweep import FILES, Sweep
 from tests.command import cli
 
 GIVEN = {

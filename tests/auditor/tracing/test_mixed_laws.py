@@ -17,8 +17,7 @@ from scipy import integrate, stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.exact.check import Status
-from fedrec_auditor.auditor.exact.fit import check_fit
+from fedrec_auditor.auditor.exact.fit import Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from tests.auditor.tracing.laws import epsilon, traced

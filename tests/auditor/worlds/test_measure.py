@@ -1,7 +1,8 @@
-"""The road to a measured bound: bounds that hold, and accusations measured twice."""
+"""Measuring twice, and how many draws it takes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +10,30 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
+from fedrec_auditor.accountants.statements.bound import Bound, Side
 from fedrec_auditor.accountants.statements.claim import Claim
 from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE
+from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
+from fedrec_auditor.auditor.judging.accounting import with_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.all_thresholds import AllThresholds
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
+from fedrec_auditor.auditor.worlds.measure import Measured, Power, measure
+from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
+from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.auditor.worlds.worlds import Worlds
-from tests.contracts.worlds import coin, estimate, response, worlds_of
+from fedrec_auditor.reports.rows import Finding
+from tests.contracts.worlds import (
+    World,
+    coin,
+    estimate,
+    gaussian,
+    response,
+    worlds_of,
+)
+from tests.points import later
 
 RUNS = 100
 
@@ -112,3 +127,109 @@ def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator
         assert found.bound.epsilon > 4.0
         witness = found.bound.witness
         assert witness.input_a == f"world {'ab'[rare]}"
+
+
+TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+
+
+def _response(epsilon: float) -> World:
+    return response(epsilon)
+
+
+def _gaussian(epsilon: float) -> World:
+    return gaussian(gaussian_mu(epsilon, 1e-5))
+
+
+def _members() -> Iterator[Any]:
+    """All estimators; all but the default one wait for `make calibrate`."""
+    for name in FAMILIES["estimators"].names():
+        member = FAMILIES["estimators"].member(name)()
+        marks = () if name == "joint-binomial" else pytest.mark.calibration
+        yield pytest.param(member, marks=marks, id=name)
+    yield pytest.param(OneRun(), marks=pytest.mark.calibration, id="one-run")
+
+
+def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator) -> Bound:
+    """Of so many draws of each world, or in one run of so many canaries."""
+    if isinstance(estimator, OneRun):
+        included = rng.random(samples) < 0.5
+        scores = np.where(included, world.a(rng, samples), world.b(rng, samples))
+        return OneRunScores.of(scores, included).bound(seed=int(rng.integers(2**32)))
+    return estimate(estimator, worlds_of(world.a, world.b), samples=samples, seed=rng)
+
+
+@pytest.mark.parametrize("claimed", [1.0, later(2.197)])
+@pytest.mark.parametrize("world", [_response, _gaussian])
+@pytest.mark.parametrize("estimator", [*_members()])
+def test_so_many_draws_refute_half_of_what_is_spent(
+    estimator: Any, world: Callable[[float], World], claimed: float
+) -> None:
+    """Twice as many refute it mostly, a fifth of them hardly ever."""
+    power = Power.of(claimed, delta=0.0, confidence=0.95, by=estimator)
+    needed = power.response if world is _response else power.gaussian
+    assert needed is not None
+
+    fewest, runs = (20, 100) if isinstance(estimator, OneRun) else (10, 20)
+
+    def share(samples: int) -> float:
+        rngs = np.random.default_rng(samples).spawn(runs)
+        bounds = [_bound(estimator, world(2 * claimed), samples, rng) for rng in rngs]
+        return float(np.mean([bound.epsilon > claimed for bound in bounds]))
+
+    assert share(2 * needed) > 0.5
+    assert share(max(fewest, needed // 5)) < 0.5
+
+
+def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
+    """A small one is within the noise of counts, of a large one wrong guesses are rare."""
+    small, middle, large = (
+        Power.of(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
+    )
+    assert small.response > middle.response < large.response
+    assert small.gaussian > middle.gaussian < large.gaussian
+    assert Power.of(30.0, delta=0.0, confidence=0.95) == Power(None, None)
+
+
+def _finding(samples: int, scope: Scope = TRAINING) -> Finding:
+    claim = Claim(epsilon=2.197, scope=scope, statement="ours", source="paper")
+    shown = Bound(
+        epsilon=1.16,
+        side=Side.LOWER,
+        scope=scope,
+        source="a game",
+        confidence=0.95,
+        samples=samples,
+        largest=5.77,
+    )
+    return Finding.of("ours", claim, scope, delta=0.0, measured=shown)
+
+
+def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() -> None:
+    """A thousand of each world do not refute a claim that is far too small."""
+    few, enough = _finding(2_000), _finding(20_000)
+    assert few.verdict is enough.verdict is Verdict.UNSUBSTANTIATED
+    (judged,) = with_untested([few], (), {})
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.reason.startswith(
+        "2,000 draws of trainings are too few to tell: as often as not, a system"
+    )
+    assert judged.judged_again() == judged
+    assert with_untested([enough], (), {}) == (enough,)
+    both = with_untested([few, enough], (), {})
+    assert [finding.verdict for finding in both] == 2 * [Verdict.UNSUBSTANTIATED]
+
+
+def test_draws_of_a_round_do_not_count_as_trainings() -> None:
+    """Default audits play the local game beside trainings, for the same claim."""
+    few = _finding(2_000)
+    local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
+    of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
+    judged = with_untested([few, of_a_round], (), {})
+    assert [finding.verdict for finding in judged] == 2 * [Verdict.INCONCLUSIVE]
+    assert with_untested([of_a_round], (), {}) == (of_a_round,)
+
+
+def test_a_claim_of_a_round_stays_unsubstantiated() -> None:
+    """Its loss may be that of randomized response, which few draws refute."""
+    finding = _finding(2_000, replace(TRAINING, horizon=Horizon.ROUND))
+    assert with_untested([finding], (), {}) == (finding,)

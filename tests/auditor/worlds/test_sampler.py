@@ -1,4 +1,4 @@
-"""The shapes of outputs, shown as words."""
+"""Samplers, and the worlds that they make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,62 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.worlds.measure import Power, too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.worlds import BLOCK, BLOCK_ENTRIES, Worlds
+
+SCOPE = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
+
+
+def worlds(draw: Any) -> Worlds:
+    return Worlds(names=("a one", "a zero"), scope=SCOPE, draw=draw)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "said"),
+    [
+        (np.full(9, np.nan), "without NaN"),
+        (np.zeros(10), "9 outputs"),
+        (np.float64(3.0), "9 outputs"),
+        ([[1], [1, 2]] * 4 + [[1]], "ragged"),
+        (np.full(9, None), "numbers or strings .* got NoneType"),
+    ],
+)
+def test_what_is_no_output_is_refused_by_its_world(drawn: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said) as refused:
+        worlds(lambda world, size, rng: drawn).sample(0, 9, np.random.default_rng(0))
+    assert "world 0 (a one)" in str(refused.value)
+
+
+def test_blocks_are_bounded_and_each_is_drawn_by_a_generator_of_its_own() -> None:
+    samples = 3 * BLOCK + 100
+    blocks = list(
+        worlds(lambda world, size, rng: rng.random(size)).blocks(
+            1, samples, np.random.default_rng(0)
+        )
+    )
+    assert sum(map(len, blocks)) == samples
+    assert max(map(len, blocks)) == BLOCK
+    assert len({float(block[0]) for block in blocks}) == len(blocks)
+
+
+def test_wide_outputs_come_in_small_blocks() -> None:
+    wide = worlds(lambda world, size, rng: np.zeros((size, 1 << 16), dtype=np.int8))
+    sizes = [len(block) for block in wide.blocks(0, 500, np.random.default_rng(0))]
+    assert sum(sizes) == 500
+    assert max(sizes) == BLOCK_ENTRIES >> 16
+
+
+def test_outputs_of_a_world_have_one_shape() -> None:
+    uneven = worlds(lambda world, size, rng: np.zeros((size, size)))
+    with pytest.raises(InputError, match="one shape for world 1"):
+        list(uneven.blocks(1, 200, np.random.default_rng(0)))
+    square = worlds(lambda world, size, rng: np.zeros((size, 2)))
+    with pytest.raises(InputError, match="one shape"):
+        list(square.blocks(0, 10, np.random.default_rng(0), shape=(3,)))
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
@@ -45,3 +100,21 @@ def test_long_inputs_are_told_apart() -> None:
     rng = np.random.default_rng(0)
     assert shapes.draw(one, rng, 1).tolist() == ["an output of shape (1,)"]
     assert shapes.draw(other, rng, 1).tolist() == ["an output of shape (2,)"]
+
+
+TRAINING = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
+
+
+@pytest.mark.parametrize(("times", "enough"), [(1.0, False), (1.5, False), (2.0, True)])
+def test_power_asks_for_so_many_draws_of_each_world(times: float, enough: bool) -> None:
+    needed = Power.of(2.0, delta=0.0, confidence=0.95).gaussian
+    shown = Bound(
+        epsilon=0.5,
+        side=Side.LOWER,
+        scope=TRAINING,
+        source="a game",
+        confidence=0.95,
+        samples=round(times * needed),
+    )
+    claim = Claim(epsilon=2.0, scope=TRAINING, statement="ours", source="paper")
+    assert (too_few_trainings(claim, [shown]) == "") is enough

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
 from tests.auditor.verification.checks.evidence import evidence
 from tests.specimens.randomizer import response

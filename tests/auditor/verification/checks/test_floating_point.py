@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
 from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
 from fedrec_auditor.targets.mechanisms.laplace import Laplace

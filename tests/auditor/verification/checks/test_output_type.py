@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.check import Status
+from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.verification.checks.output_type import output_type
 from tests.auditor.verification.checks.evidence import evidence
 

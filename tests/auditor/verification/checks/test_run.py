@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.exact.check import Check, Status
+from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.checks.support import support
 from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip

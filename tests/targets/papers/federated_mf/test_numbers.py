@@ -17,8 +17,7 @@ from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.catalogue import judge
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from fedrec_auditor.reports.catalogue_words import plain_words
+from fedrec_auditor.reports.catalogue import CatalogueRow, plain_words
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding

@@ -1,1 +1,0 @@
-"""What the estimators share: limits, tests, and the choice of what to look at."""

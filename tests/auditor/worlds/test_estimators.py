@@ -1,0 +1,496 @@
+"""The estimators."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+from scipy import stats
+
+from benchmarks import protocols
+from benchmarks.tightness import CASES, Case
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.auditor.worlds import selection
+from fedrec_auditor.auditor.worlds import worlds as worlds_module
+from fedrec_auditor.auditor.worlds.decision_rules import (
+    FIRST,
+    NEITHER,
+    SECOND,
+    DecisionRule,
+    SampleBudget,
+)
+from fedrec_auditor.auditor.worlds.estimators.base import Request
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
+    AllThresholds,
+    Anytime,
+    JointBinomial,
+    _share,
+)
+from fedrec_auditor.auditor.worlds.guesses import (
+    _FAMILIES,
+    _RANKS,
+    _SHARES,
+    GuessCounts,
+    ThresholdBand,
+    clopper_pearson_lower,
+    largest_epsilon,
+)
+from fedrec_auditor.auditor.worlds.sampler import Sampler
+from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, select_rules, split_size
+from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, cuts_between, histogram
+from tests.contracts.worlds import estimate, gaussian, worlds_of
+from tests.contracts.worlds import response as two_answers
+from tests.points import later
+from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
+
+SCORES = nps.arrays(
+    np.float64,
+    st.integers(1, 60),
+    elements=st.sampled_from([-math.inf, -1.5, 0.0, 0.25, 1.0, 3.0, math.inf]),
+)
+ALPHA = 0.05
+
+
+@given(SCORES, SCORES)
+def test_it_is_two_limits_at_every_rank(one: np.ndarray, other: np.ndarray) -> None:
+    assume(not np.isin(np.concatenate([one, other]), (0, 1)).all())
+    band = ThresholdBand.of(one, other, ALPHA)
+    expected = []
+    for p, q in ((one, other), (other, one)):
+        for above in (True, False):
+            for rank, share in zip(_RANKS.tolist(), _SHARES.tolist(), strict=True):
+                if rank > len(q):
+                    break
+                ordered = sorted(q.tolist(), reverse=above)
+                cut = ordered[rank - 1]
+                hits = sum((x > cut) if above else (x < cut) for x in p.tolist())
+                error = ALPHA * share / _FAMILIES / 2
+                high = stats.beta.ppf(1 - error, rank, len(q) - rank + 1)
+                expected.append((float(clopper_pearson_lower(hits, len(p), error)), high))
+    assert np.allclose(np.stack([band.low, band.high], axis=1), expected, rtol=1e-9)
+
+
+def test_shares_of_the_error_add_up_to_one() -> None:
+    assert _SHARES.sum() == pytest.approx(1)
+
+
+def test_all_limits_hold_together() -> None:
+    misses, runs, n = 0, 1_000, 300
+    for rng in np.random.default_rng(4).spawn(runs):
+        band = ThresholdBand.of(rng.normal(1, 1, n), rng.normal(0, 1, n), 0.2)
+        cut = band.thresholds
+        shifted = np.where(band.first, cut - 1, cut), np.where(band.first, cut, cut - 1)
+        p, q = (np.where(band.above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
+        misses += bool(((band.low > p) | (band.high < q)).any())
+    assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
+    assert misses > 0.02 * runs  # a band that never misses is wider than it says
+
+
+def test_the_curve_and_the_renyi_divergence_stay_below_the_truth() -> None:
+    rng = np.random.default_rng(7)
+    band = ThresholdBand.of(rng.normal(1, 1, 100_000), rng.normal(0, 1, 100_000), ALPHA)
+    epsilons = np.linspace(0, 3, 31)
+    truth = stats.norm.cdf(0.5 - epsilons) - np.exp(epsilons) * stats.norm.cdf(-0.5 - epsilons)
+    found = band.delta(epsilons)
+    assert (found <= truth).all()
+    assert (found[:8] >= 0.9 * truth[:8]).all()
+    for order in (1.5, 2.0, 8.0):
+        assert 0.2 * order / 2 < band.renyi(order) <= order / 2
+    for epsilon, delta in zip(epsilons[:20].tolist(), found[:20].tolist(), strict=True):
+        assert band.epsilon(delta) == pytest.approx(epsilon, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1.0, 3.0])
+def test_scores_apart_show_the_most_there_is(size: float) -> None:
+    one, other = np.full(500, size), np.zeros(500)
+    band = ThresholdBand.of(one, other, ALPHA)
+    for delta in (0.0, 1e-3, 0.2):
+        assert band.epsilon(delta) == pytest.approx(
+            largest_epsilon(one, other, delta=delta, alpha=ALPHA), rel=1e-12
+        )
+    assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).epsilon(0.0) == 0
+    assert ThresholdBand.of(np.ones(500), np.ones(500), ALPHA).renyi(2.0) == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
+def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
+    leak = gaussian(1.0)
+    worlds = worlds_of(leak.a, leak.b)
+    curve = AllThresholds().curve(
+        worlds, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
+    )
+    bound = AllThresholds().bound(
+        worlds, delta=delta, confidence=0.9, samples=5_000, rng=np.random.default_rng(3)
+    )
+    assert curve.epsilon(delta) == bound.epsilon > 0
+    assert curve.delta(bound.epsilon) == pytest.approx(delta, abs=1e-12)
+
+
+SAMPLES = 200_000
+
+
+def test_shares_of_the_looks_add_up_to_one() -> None:
+    assert sum(map(_share, range(1, 10_000))) == pytest.approx(1, abs=1e-4)
+
+
+def test_it_stops_once_a_claim_is_refuted() -> None:
+    leak = two_answers(1.0)
+    worlds = worlds_of(leak.a, leak.b)
+    whole = estimate(Anytime(), worlds, samples=SAMPLES)
+    stopped = estimate(Anytime(above=0.5), worlds, samples=SAMPLES)
+    assert whole.samples == 2 * SAMPLES
+    assert stopped.samples < SAMPLES / 3
+    assert 0.5 < stopped.epsilon <= whole.epsilon
+
+
+def test_it_stops_once_it_is_precise_enough() -> None:
+    leak = two_answers(1.0)
+    found = estimate(Anytime(precision=0.1), worlds_of(leak.a, leak.b), samples=SAMPLES)
+    assert found.samples < SAMPLES
+    assert found.epsilon > 0.85
+
+
+def test_stopping_at_a_lucky_look_is_paid_for() -> None:
+    leak, misses, runs = two_answers(1.0), 0, 100
+    worlds, estimator = worlds_of(leak.a, leak.b), Anytime(above=1.0)
+    for run in range(runs):
+        found = estimate(estimator, worlds, confidence=0.8, samples=5_000, seed=run)
+        misses += found.epsilon > 1.0
+    assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
+
+
+# The black-box measurement: how tight it is, what it finds, what it costs, what it says.
+#
+# Whether it holds at its confidence is simulated in tests/calibration/test_verification.py; that
+# its limit does is enumerated in tests/auditor/worlds/test_guesses.py.
+
+RESPONSE = response(1.0)
+
+
+def measured(
+    randomizer: Randomizer,
+    inputs: list[Any] | None = None,
+    *,
+    delta: float = 0.0,
+    samples: int = 40_000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Bound:
+    return JointBinomial().bound(
+        Sampler.of(randomizer).worlds([0, 1] if inputs is None else inputs),
+        delta=delta,
+        confidence=confidence,
+        samples=samples,
+        rng=np.random.default_rng(seed),
+    )
+
+
+# The figures of the issue: ours over the limit at a million draws a world.
+WANTED = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.97), strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_tight_at_a_million_draws(case: Case) -> None:
+    found = np.median([case.measure(1_000_000, seed) for seed in range(100, 103)])
+    assert found >= WANTED[case.name] * case.limit(1_000_000)
+
+
+def test_the_limits_are_those_that_were_published() -> None:
+    """L_CP at n = 1e4 and 1e6, worked out by others for the same five."""
+    published = {
+        10_000: (0.955, 3.852, 0.939, 2.167, 7.431),
+        1_000_000: (0.996, 3.985, 0.994, 3.345, 12.05),
+    }
+    for n, limits in published.items():
+        for case, limit in zip(CASES, limits, strict=True):
+            assert case.limit(n) == pytest.approx(limit, abs=0.002), case.name
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [(0,), later((1, 2, 3, 4, 5))],
+    ids=["one split", "more splits"],
+)
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        protocols.unary("OUE", 100, 1.0),
+        later(protocols.local_hashing("OLH", 2, 1.0, decoded=False)),
+        later(protocols.local_hashing("OLH", 100, 1.0)),
+        next(p for p in protocols.others() if "20 of 60" in p.name),
+    ],
+    ids=lambda protocol: protocol.name,
+)
+def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
+    protocol: protocols.Protocol, seeds: tuple[int, ...]
+) -> None:
+    """Of the rules that compete on a split, the luckiest is worth 0.83 to 0.94 at times.
+
+    Rules are held to the limit at expected counts, so that no luck of counting is in the share.
+    """
+    worlds = Sampler.of(protocol.call).worlds([0, 1])
+    fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
+    for seed in seeds:
+        selecting, judging = np.random.default_rng(seed).spawn(2)
+        chosen = select_rules(worlds, Request(100_000, 0.0, 0.05), selecting, judging=judging)
+        rule, share = chosen.rules[0]
+        assert share == 1.0 - RARE
+        draws = sum(chosen.left(worlds, 100_000))
+        one, other = (rule.count(fresh[world]) * draws // 160_000 for world in chosen.pair)
+        counts = GuessCounts(
+            draws=draws,
+            first=(int(one[0]), int(other[0])),
+            second=(int(other[1]), int(one[1])),
+            both=True,
+        )
+        assert counts.epsilon(delta=0.0, alpha=0.05) >= 0.95 * protocol.limit(100_000)
+
+
+def test_levels_are_those_of_the_outputs_drawn() -> None:
+    """The most that the levels allow any test, their total variation, is what one rule reaches."""
+    for protocol, guessed in (
+        (protocols.unary("OUE", 10, 1.0), lambda o: o[:, 0] > o[:, 1]),
+        (protocols.local_hashing("OLH", 10, 1.0), lambda o: o[:, 0] > o[:, 1]),
+        (protocols.subset("bits", 10, 1.0, 4), lambda o: o[:, 0] > o[:, 1]),
+    ):
+        first, second = protocol.levels
+        apart = np.abs(first - second).sum() / 2
+        shares = [
+            np.mean(guessed(protocol.call(x, np.random.default_rng(x), 100_000))) for x in (0, 1)
+        ]
+        assert shares[0] - shares[1] == pytest.approx(apart, abs=0.01), protocol.name
+
+
+def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
+    return rng.laplace(scale=1.0 + x, size=size)
+
+
+def between_lines(x: int, rng: np.random.Generator, size: int) -> Any:
+    """Uniform on [0, 8), with more on the even or on the odd units: no half-line shows it."""
+    unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (rate(1.0) if x else rate(-1.0)))
+    return unit + rng.random(size)
+
+
+def parity(x: int, rng: np.random.Generator, size: int) -> Any:
+    """The product of two entries' signs tells the input with odds e^2; no one entry does."""
+    output = rng.normal(size=(size, 6))
+    sign = np.where(rng.random(size) < rate(2.0), 1, -1) * (2 * x - 1)
+    output[:, 4] = np.abs(output[:, 4]) * np.sign(output[:, 1]) * sign
+    return output
+
+
+def shared_noise(x: int, rng: np.random.Generator, size: int) -> Any:
+    return np.array([0.0, x, 0.0]) + rng.laplace(size=(size, 1))
+
+
+def many_entries(x: int, rng: np.random.Generator, size: int) -> Any:
+    return x + rng.laplace(size=(size, 8))
+
+
+def word(x: int, rng: np.random.Generator, size: int) -> Any:
+    return np.where(rng.random(size) < rate(1.0), *(("no", "yes"), ("yes", "no"))[x])
+
+
+def word_pairs(x: int, rng: np.random.Generator, size: int) -> Any:
+    return np.array([[f"id {number}", f"sent {x}"] for number in rng.integers(10**9, size=size)])
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "least"),
+    [
+        (word, 0.93),
+        (one_hot(6, 1.0), 0.8),
+        (one_hot(80, 4.0), 3.4),
+        (k_ary(10, 1.0), 0.9),
+        (k_ary(500, 4.0), 3.3),
+        (noise_of_two_sizes, 2.0),
+        (between_lines, 0.9),
+        (parity, 1.7),
+        (shared_noise, 9.0),
+        (many_entries, 4.5),
+        (word_pairs, 9.0),
+        (lambda x, rng, size: np.where(rng.random(size) < 0.01, np.inf * (2 * x - 1), 0.0), 4.5),
+    ],
+)
+def test_leaks_are_found_whatever_form_they_have(randomizer: Randomizer, least: float) -> None:
+    assert measured(randomizer).epsilon > least
+
+
+def leaking(share: float, of: Randomizer = RESPONSE) -> Randomizer:
+    """Says its input in a word of its own, this seldom."""
+    return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, of(x, rng, size))
+
+
+def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
+    """Laplace noise clipped at 8, which one output in 3,000 shows."""
+    return 0.5 * x + np.clip(rng.laplace(size=size), -8.0, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "samples", "least"),
+    [
+        (leaking(1e-3), 100_000, 2.5),
+        (leaking(1e-4), 1_000_000, 2.5),
+        (leaking(5e-5), 1_000_000, 1.9),
+        later(leaking(5e-5), 10_000_000, 4.0),
+        (leaking(1e-4, lambda x, rng, size: x + rng.laplace(size=size)), 1_000_000, 2.5),
+        (clipped_noise, 1_000_000, 3.0),
+        (
+            lambda x, rng, size: np.where(rng.random(size) < 5e-4, f"x={x}", word(x, rng, size)),
+            100_000,
+            2.0,
+        ),
+    ],
+)
+def test_a_rare_certain_leak_is_not_hidden_by_a_common_harmless_ratio(
+    randomizer: Randomizer, samples: int, least: float
+) -> None:
+    """The ratio of the rest is e: what shows more is the leak."""
+    assert measured(randomizer, samples=samples).epsilon > least
+
+
+def test_a_rare_leak_of_one_input_of_many_chooses_the_pair() -> None:
+    def call(x: int, rng: np.random.Generator, size: int) -> Any:
+        return np.where(rng.random(size) < 1e-3 * (x == 7), 99, RESPONSE(x % 2, rng, size))
+
+    found = measured(call, [*range(9)], samples=200_000)
+    assert found.epsilon > 2.0
+    assert (found.witness.input_a, found.witness.probability_b) == ("7", 0.0)
+    assert found.witness.output.endswith("output in {99}")
+
+
+def test_the_pair_is_found_among_many_inputs() -> None:
+    found = measured(lambda x, rng, size: rng.random(size) < 0.5 + 0.4 * (x == 37), [*range(64)])
+    assert found.epsilon > 0.8 * math.log(0.5 / 0.1)
+    assert "37" in (found.witness.input_a, found.witness.input_b)
+
+
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_no_leak_shows_nothing_large(shape: tuple[int, ...]) -> None:
+    for seed in range(3):
+        found = measured(lambda x, rng, size: rng.normal(size=(size, *shape)), seed=seed)
+        assert found.epsilon < 0.1
+
+
+def test_memory_is_that_of_the_split_and_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "LARGEST_SPLIT", 20_000)
+    peaks = []
+    for samples in (400_000, 800_000):
+        tracemalloc.start()
+        measured(RESPONSE, samples=samples)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] <= 1.05 * peaks[0] < 16 * 2**20
+
+
+def test_wide_outputs_are_drawn_in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds_module, "BLOCK_ENTRIES", 2**16)
+    sizes = []
+
+    def wide(x: int, rng: np.random.Generator, size: int) -> Any:
+        sizes.append(size)
+        return np.zeros((size, 1_100), dtype=np.int8)
+
+    measured(wide, samples=140)  # a split of 70 of each
+    assert max(sizes) <= 64
+
+
+def test_the_witness_says_what_was_seen() -> None:
+    found = measured(RESPONSE, samples=100_000)
+    witness = found.witness
+    assert (witness.input_a, witness.input_b) in {("0", "1"), ("1", "0")}
+    assert witness.output == f"output in {{{witness.input_a}}}"
+    assert witness.probability_a == pytest.approx(rate(1.0), abs=0.01)
+    assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
+    assert "shares seen" in witness.note
+    assert f"guessed on output in {{{witness.input_b}}} too" in witness.note
+    nothing = measured(lambda x, rng, size: np.zeros(size))
+    assert (nothing.epsilon, nothing.witness) == (0.0, None)
+
+
+def test_a_shape_that_changes_is_refused() -> None:
+    calls = 0
+
+    def call(x: int, rng: np.random.Generator, size: int) -> Any:
+        nonlocal calls
+        calls += 1
+        return np.zeros(size) + x if calls <= 4 else np.zeros((size, 2))
+
+    with pytest.raises(InputError, match="shape"):
+        measured(call)
+    with pytest.raises(InputError, match="one shape"):
+        measured(lambda x, rng, size: np.zeros((size, 1 + x)))
+
+
+def test_outputs_without_entries_show_nothing() -> None:
+    assert measured(lambda x, rng, size: np.empty((size, 0)), samples=200).epsilon == 0.0
+
+
+def test_a_guess_counts_what_its_table_says() -> None:
+    rng = np.random.default_rng(0)
+    for cuts in (np.array([0.0]), np.array([-1.0, 0.0, 2.0]), np.linspace(-2, 2, 9)):
+        table = rng.integers(-1, 2, len(cuts) + 1).astype(np.int8)
+        rule = DecisionRule(statistic=Number("output", lambda x: x[:, 0]), cuts=cuts, table=table)
+        for outputs in (rng.normal(size=500), rng.integers(-3, 4, 500), rng.random(500) < 0.5):
+            slow = [table[int(np.sum(cuts <= float(value)))] for value in outputs]
+            expected = [slow.count(FIRST), slow.count(SECOND)]
+            assert rule.count(outputs).tolist() == expected
+            assert slow.count(NEITHER) == len(outputs) - sum(expected)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        np.array([3, 1, 1, 7]),
+        np.array([True, False, True]),
+        np.array(["b", "a", "c", "a"]),
+        np.array([[0.5, 1], [0.5, 2], [0.25, 1], [0.5, 1]]),
+        np.arange(40).repeat(2),
+    ],
+)
+def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> None:
+    outcome = Outcome.seen(outputs, 100)
+    rows = [str(row) for row in outputs.tolist()]
+    positions = outcome.of(outputs)
+    assert [outcome.shown[position][0] for position in positions] == rows
+    assert outcome.words(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
+    assert Outcome.seen(outputs, 1) is None
+    if outputs.dtype.kind in "iU":
+        other = np.array([99]) if outputs.dtype.kind == "i" else np.array(["zz"])
+        assert outcome.of(other).tolist() == [-1]
+
+
+def test_rounding_makes_no_outcome() -> None:
+    """0.1 + 0.2 and 0.3 differ in the last bit only: which bits come is checked elsewhere."""
+    values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
+    assert len(cuts_between(values)) == 1
+    assert histogram(values, cuts_between(values)).tolist() == [2, 2]
+
+
+def test_thin_tails_do_not_win_by_luck() -> None:
+    """Of 30 splits of Laplace noise, each selects a rule worth 0.85 of 1 at expected counts."""
+    budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
+    worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
+    for seed in range(30):
+        split = SelectionSplit.draw(worlds, split_size(100_000), np.random.default_rng(seed))
+        chosen = split.choose(budget)
+        rule = chosen.rule
+        ends = np.concatenate([[-np.inf], rule.cuts, [np.inf]])
+        mass = [
+            np.diff(stats.laplace.cdf(ends, loc=x))[rule.table == side].sum()
+            for x, side in ((0, FIRST), (0, SECOND), (1, FIRST), (1, SECOND))
+        ]
+        found = GuessCounts(
+            draws=180_000,
+            first=(int(90_000 * mass[0]), int(90_000 * mass[2])),
+            second=(int(90_000 * mass[3]), int(90_000 * mass[1])),
+            both=True,
+        )
+        assert found.epsilon(delta=0.0, alpha=0.05) > 0.85

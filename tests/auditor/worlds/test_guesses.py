@@ -1,0 +1,219 @@
+"""Counts of guesses, their limits, and what they show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.guesses import (
+    GuessCounts,
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    event_epsilon,
+    expected_epsilon,
+    failure_mass,
+    joint_binomial_epsilon,
+    tosses,
+)
+from fedrec_auditor.auditor.worlds.selection import RARE, split_size
+
+
+@given(st.integers(1, 500), st.data(), st.floats(0.001, 0.4))
+def test_limits_agree_with_scipy(trials: int, data: st.DataObject, alpha: float) -> None:
+    successes = data.draw(st.integers(0, trials))
+    interval = stats.binomtest(successes, trials).proportion_ci(1 - 2 * alpha, method="exact")
+    assert clopper_pearson_lower(successes, trials, alpha) == pytest.approx(interval.low, abs=1e-9)
+    assert clopper_pearson_upper(successes, trials, alpha) == pytest.approx(interval.high, abs=1e-9)
+
+
+@given(st.integers(0, 200), st.integers(0, 200), st.floats(0.0, 0.5))
+def test_event_epsilon_is_the_plain_formula(hits: int, misses: int, delta: float) -> None:
+    low = float(clopper_pearson_lower(hits, 200, 0.025))
+    high = float(clopper_pearson_upper(misses, 200, 0.025))
+    expected = max(0.0, math.log((low - delta) / high)) if low > delta else 0.0
+    found = float(event_epsilon(hits, 200, misses, 200, delta=delta, alpha=0.05))
+    assert found == pytest.approx(expected)
+
+
+ALPHA = 0.05
+
+
+def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool) -> float:
+    """Probability of a bound above ``epsilon``, exactly, for the worst law of ``epsilon, delta``.
+
+    Of the outputs that delta does not reveal, ``share`` are guessed (the others abstained on) and
+    right with probability e^eps / (1 + e^eps). Revealed ones are guessed rightly, of both inputs
+    or, by a guesser of one, of that input alone.
+    """
+    right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
+    wrong = share * (1 - delta) / (1 + math.exp(epsilon))
+    revealed, alpha = failure_mass(draws, both=both, delta=delta, alpha=ALPHA)
+    rights, wrongs = np.meshgrid(np.arange(draws + 1), np.arange(draws + 1), indexing="ij")
+    possible = rights + wrongs <= draws
+    rights, wrongs = rights[possible], wrongs[possible]
+    counts = np.stack([rights, wrongs, draws - rights - wrongs], axis=1)
+    rest = max(0.0, 1 - right - wrong)
+    probability = stats.multinomial(draws, [right, wrong, rest]).pmf(counts)
+    bounds = joint_binomial_epsilon(rights, wrongs, revealed, alpha)
+    return float(probability[bounds > epsilon + 1e-9].sum())
+
+
+@settings(max_examples=60)
+@given(
+    epsilon=st.floats(0.0, 4.0),
+    delta=st.sampled_from([0.0, 0.001, 0.01, 0.1, 0.3]),
+    share=st.floats(0.05, 1.0),
+    draws=st.integers(5, 120),
+    both=st.booleans(),
+)
+def test_the_bound_is_above_the_truth_no_more_often_than_stated(
+    epsilon: float, delta: float, share: float, draws: int, both: bool
+) -> None:
+    if not both:
+        share /= 2
+    assert misses(epsilon, delta, share, draws, both=both) <= ALPHA + 1e-9
+
+
+def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> float:
+    """The same by enumeration, where the coin shows the first world with chance ``coin``.
+
+    Randomized response, of which delta reveals its input: right and wrong guesses of each world.
+    """
+    told, p = (1 - delta) / (1 + math.exp(-epsilon)) + delta, (1 - delta) / (1 + math.exp(epsilon))
+    law = stats.multinomial(
+        draws, [coin * told, (1 - coin) * p, (1 - coin) * told, coin * p]
+    )  # first right and wrong, second right and wrong
+    missed = 0.0
+    for a, b, c in itertools.product(range(draws + 1), repeat=3):
+        if (d := draws - a - b - c) >= 0:
+            counts = GuessCounts(draws=draws, first=(a, b), second=(c, d), both=True, share=coin)
+            above = counts.epsilon(delta=delta, alpha=ALPHA) > epsilon + 1e-9
+            missed += float(law.pmf([a, b, c, d])) if above else 0.0
+    return missed
+
+
+@pytest.mark.parametrize("coin", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (2.0, 0.0), (1.0, 0.2)])
+def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> None:
+    missed = _misses_by_coin(epsilon, delta, coin, 11)
+    assert missed <= ALPHA + 1e-9
+    assert missed > 0.01 or delta or epsilon > 1  # of eleven draws few show so much
+
+
+@given(
+    first=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    second=st.tuples(st.integers(0, 300), st.integers(0, 300)),
+    delta=st.sampled_from([0.0, 0.01]),
+)
+def test_a_coin_that_is_nearly_fair_shows_what_a_fair_one_does(
+    first: tuple[int, int], second: tuple[int, int], delta: float
+) -> None:
+    fair = GuessCounts(draws=1_200, first=first, second=second, both=True)
+    near = replace(fair, share=0.5 - 1e-12).epsilon(delta=delta, alpha=ALPHA)
+    assert near == pytest.approx(fair.epsilon(delta=delta, alpha=ALPHA), abs=1e-6)
+
+
+def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
+    fair = GuessCounts(draws=8 * 10**6, first=(10**6, 10**5), second=(10**6, 10**5), both=True)
+    near = replace(fair, share=0.5 - 1e-12)
+    for delta in (0.0, 1e-5):
+        exact = fair.epsilon(delta=delta, alpha=1e-6)
+        assert near.epsilon(delta=delta, alpha=1e-6) == pytest.approx(exact, abs=1e-6)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
+    draws, share = tosses(n, m)
+    assert share == pytest.approx(n / (n + m))
+    assert stats.binom.sf(n, draws, share) < 3e-3  # of few, Poisson's tail is longer
+    assert stats.binom.sf(m, draws, 1 - share) < 3e-3
+    if min(n, m) > 1_000:
+        assert stats.binom.sf(n, draws, share) + stats.binom.sf(m, draws, 1 - share) < 1e-4
+        assert draws > 0.85 * (n + m)
+
+
+def test_it_is_not_far_from_the_stated_rate_either() -> None:
+    assert misses(1.0, 0.0, 1.0, 120, both=True) > 0.03
+    assert misses(1.0, 0.1, 1.0, 120, both=True) > 0.002
+
+
+def test_the_miss_rate_would_show_if_delta_were_forgotten() -> None:
+    rights = np.arange(121)
+    probability = stats.binom(120, 0.7 / (1 + math.exp(-1)) + 0.3).pmf(rights)
+    forgetful = joint_binomial_epsilon(rights, 120 - rights, 0, ALPHA)
+    assert probability[forgetful > 1.0].sum() > 0.5
+
+
+def test_ends() -> None:
+    assert joint_binomial_epsilon(0, 0, 0, ALPHA) == 0.0
+    assert joint_binomial_epsilon(0, 50, 0, ALPHA) == 0.0
+    assert joint_binomial_epsilon(50, 50, 0, ALPHA) == 0.0
+    # n right, none wrong: s^n = alpha at the limit.
+    assert joint_binomial_epsilon(100, 0, 0, ALPHA) == pytest.approx(
+        -math.log(ALPHA ** (-1 / 100) - 1)
+    )
+    assert joint_binomial_epsilon(30, 0, 30, ALPHA) == 0.0
+
+
+def test_both_directions_count_as_one() -> None:
+    one = GuessCounts(draws=200, first=(60, 10))
+    two = GuessCounts(draws=200, first=(60, 10), second=(60, 10), both=True)
+    asked = {"delta": 0.0, "alpha": ALPHA}
+    assert two.epsilon(**asked) > one.epsilon(**asked)
+    assert two.epsilon(**asked) == joint_binomial_epsilon(120, 20, 0, ALPHA)
+    assert two.epsilon(delta=0.01, alpha=ALPHA) < two.epsilon(**asked)
+
+
+def test_what_delta_reveals_is_twice_as_much_to_a_guesser_of_both() -> None:
+    assert failure_mass(100, both=True, delta=0.0, alpha=ALPHA) == (0, ALPHA)
+    one, alpha = failure_mass(100_000, both=False, delta=0.01, alpha=ALPHA)
+    two, _ = failure_mass(100_000, both=True, delta=0.01, alpha=ALPHA)
+    assert 500 < one < 600 < 1000 < two < 1100
+    assert stats.binom.sf(one, 100_000, 0.005) <= ALPHA - alpha
+
+
+@given(st.integers(10, 10**6), st.floats(0.0, 0.4), st.floats(0.001, 0.2))
+def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) -> None:
+    wrong = int(right * odds)
+    exact = float(joint_binomial_epsilon(right, wrong, 0, alpha))
+    z = float(stats.norm.isf(alpha))
+    near = float(expected_epsilon(np.array([float(right)]), np.array([float(wrong)]), 0, z)[0])
+    assert max(near, 0.0) == pytest.approx(exact, abs=0.03)
+
+
+def test_no_counts_show_more_than_the_largest() -> None:
+    """All counts of right and wrong guesses among all draws of a small sample."""
+    for delta in (0.0, 0.05):
+        most = JointBinomial().largest(30, delta=delta, confidence=1 - ALPHA)
+        draws = 2 * (30 - split_size(30))
+        error = (1.0 - RARE) * ALPHA
+        failures, alpha = failure_mass(draws, both=True, delta=delta, alpha=error)
+        bounds = [
+            float(joint_binomial_epsilon(right, wrong, failures, alpha))
+            for right in range(draws + 1)
+            for wrong in range(draws + 1 - right)
+        ]
+        assert max(bounds) == pytest.approx(most, rel=1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 6.0])
+def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
+    estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
+    few = estimator.needed(epsilon, **asked)
+    assert estimator.largest(few, **asked) > epsilon
+    for fewer in {few - 1, *range(FEWEST_SAMPLES, min(few, 2_000))} - {FEWEST_SAMPLES - 1}:
+        assert estimator.largest(fewer, **asked) <= epsilon
+
+
+def test_a_claim_beyond_all_samples_needs_more_than_can_be_asked_for() -> None:
+    assert JointBinomial().needed(50.0, delta=0.0, confidence=0.95) is None

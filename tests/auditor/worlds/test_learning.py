@@ -1,0 +1,216 @@
+"""Learned scores, and their rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
+from fedrec_auditor.auditor.worlds.pilot_rules import (
+    CoordinateVotes,
+    best_rule,
+    logistic,
+    rule_or_vote,
+)
+from fedrec_auditor.auditor.worlds.statistics import STEP, EntryNames, learned_scores, rounded
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
+def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
+    """But for one in a million that lies between two steps."""
+    rng = np.random.default_rng(seed)
+    x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
+    order = rng.permutation(width)
+    size = np.abs(weights).sum()
+    one, other = rounded(x @ weights, size), rounded(x[:, order] @ weights[order], size)
+    assert (one == other).mean() > 0.9
+    np.testing.assert_allclose(one, x @ weights, rtol=0, atol=STEP * 2 * size)
+
+
+def test_what_has_no_step_stays() -> None:
+    values = np.array([np.inf, -np.inf, np.nan, 0.0])
+    np.testing.assert_array_equal(rounded(values), values)
+    assert not np.signbit(rounded(-1e-12))
+    assert rounded(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 no number
+    np.testing.assert_allclose(rounded(single, np.abs(single)), single, rtol=1e-9)
+
+
+def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
+    values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
+    one = rounded(values, np.abs(values))
+    assert one[0] == one[1]
+    assert one[2] == one[3]
+    np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
+    spread = np.linspace(0.0, 1.0, 100_000)
+    assert len(np.unique(rounded(spread, spread))) == len(spread)
+
+
+def test_numbers_of_half_and_single_precision_stay() -> None:
+    """Their own precision holds no such small step, and single precision no such small size."""
+    for kind in (np.float16, np.float32):
+        values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
+        np.testing.assert_array_equal(rounded(values, np.abs(values)).astype(kind), values)
+
+
+def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
+    """By name, how many deviations the fresh means of the two worlds lie apart."""
+    found = {}
+    for score in learned_scores(
+        first.astype(float), second.astype(float), EntryNames(first.shape[1:])
+    ):
+        one, other = (np.asarray(score.of(each), dtype=float) for each in fresh)
+        found[score.name] = float((one.mean() - other.mean()) / max(one.std(), 1e-9))
+    return found
+
+
+def test_a_direction_of_many_entries_is_found_by_the_difference_of_means() -> None:
+    rng = np.random.default_rng(1)
+    direction = rng.normal(size=200)
+    direction *= 2.0 / np.linalg.norm(direction)
+    drawn = [x * direction + rng.normal(size=(5_000, 200)) for x in (1, 0)]
+    fresh = [x * direction + rng.normal(size=(5_000, 200)) for x in (1, 0)]
+    gaps = best_gap(*drawn, fresh)
+    projection = gaps["projection on the difference of means"]
+    # Estimated from 5,000 draws, the direction is off by a cosine of 1/sqrt(1 + 200 (2/5000) / 4).
+    assert projection > 0.95 * 2.0 / np.sqrt(1.0 + 0.02)
+    assert projection > 1.1 * max(gap for name, gap in gaps.items() if "signed sum" in name)
+
+
+def test_items_are_counted_wherever_they_stand() -> None:
+    """Four items of ten in random order, of which item 5 or 4 is there with probability 0.9."""
+    rng = np.random.default_rng(2)
+
+    def lists(item: int) -> Any:
+        order = np.argsort(rng.random((4_000, 10)) - (np.arange(10) == item) * 0.8, axis=1)
+        return rng.permuted(order[:, :4], axis=1)
+
+    gaps = best_gap(lists(5), lists(4), [lists(5), lists(4)])
+    (name,) = (name for name in gaps if "values shown" in name)
+    assert "(4, 5 above all)" in name or "(5, 4 above all)" in name
+    assert gaps[name] == max(gaps.values())
+    error = np.sqrt(2 / 4_000)
+    assert stats.norm.sf(gaps[name] / error) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale", "chosen"),
+    [(0.0, 1.0, range(9)), (0.5, 1.0, range(5)), (0.0, 2.5, range(25, 31))],
+    ids=["alike", "shifted", "wider"],
+)
+def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen: range) -> None:
+    """Of thirty pairs of worlds; without a margin trees win half of those that are alike."""
+    trees = 0
+    for rng in np.random.default_rng(0).spawn(30):
+        first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
+        trees += "trees" in best_rule(first, second)[1]
+    assert trees in chosen
+
+
+Matrix = NDArray[np.float64]
+Noise = Callable[[np.random.Generator, tuple[int, int]], Matrix]
+SHIFT = 0.0234 * np.random.default_rng(5).choice([-1.0, 1.0], 100)
+"""Distance of the messages of two worlds, in deviations of the noise."""
+PLACES = np.arange(100)
+TELLING: dict[str, Noise] = {
+    "uniform": lambda rng, shape: (rng.random(shape) - 0.5) * 12**0.5,
+    "a grid that moves": lambda rng, shape: np.round(rng.standard_normal(shape), 2),
+    "a grid in single precision": lambda rng, shape: np.float32(
+        np.round(rng.standard_normal(shape), 3)
+    ),
+    "clipped": lambda rng, shape: np.clip(rng.standard_normal(shape), -1.5, 1.5),
+    "on some coordinates": lambda rng, shape: rng.standard_normal(shape) * (PLACES % 4 > 0),
+    "left out by chance": lambda rng, shape: (
+        rng.standard_normal(shape) * (rng.random(shape) < 0.95)
+    ),
+}
+HONEST: dict[str, Noise] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "Laplace": lambda rng, shape: rng.laplace(0, 2**-0.5, shape),
+}
+
+
+def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Matrix]:
+    """Votes of fresh messages of two worlds, learnt from 2,000 others of each."""
+
+    def sent(world: int, count: int, seed: int) -> Matrix:
+        drawn = noise(np.random.default_rng(seed), (count, len(SHIFT)))
+        message = drawn + (SHIFT if world == 0 else 0.0) + 3.0 * np.sin(PLACES)
+        return np.asarray(np.rint(message / grid) * grid if grid else message, float)
+
+    voter = CoordinateVotes.of(sent(0, 2_000, 1), sent(1, 2_000, 1))
+    return voter(sent(0, size, 2)), voter(sent(1, size, 3))
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_noise_whose_values_tell_is_seen_by_one_of_the_votes(name: str) -> None:
+    """In hundreds of messages of one world some vote as hardly any of the other does."""
+    first, second = votes(TELLING[name])
+    apart = [
+        max(
+            np.count_nonzero(first[:, k] > np.quantile(second[:, k], 0.995)),
+            np.count_nonzero(second[:, k] < np.quantile(first[:, k], 0.005)),
+        )
+        for k in range(first.shape[1])
+    ]
+    assert max(apart) > 100, apart
+
+
+BOUNDED: dict[str, Noise] = {
+    "triangular": lambda rng, shape: rng.triangular(-(6**0.5), 0, 6**0.5, shape),
+    "cosine": lambda rng, shape: np.arcsin(rng.uniform(-1, 1, shape)) / 0.684,
+    "beta": lambda rng, shape: (rng.beta(2.5, 2.5, shape) - 0.5) * 24**0.5,
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -> None:
+    """Beyond the range of one world are 1 in 100 messages: hardly any of the other vote so."""
+    noise, shift = BOUNDED[name], np.zeros(20)
+    shift[[3, 7]] = 0.3, -0.3
+
+    def sent(world: int, count: int, seed: int) -> Matrix:
+        return noise(np.random.default_rng(seed), (count, 20)) + shift * world
+
+    voter = CoordinateVotes.of(sent(0, 2_000, 1), sent(1, 2_000, 1))
+    first, second = (voter(sent(world, 4_000, 2 + world))[:, 0] for world in (0, 1))
+    alone = np.count_nonzero(first > second.max()) + np.count_nonzero(second < first.min())
+    assert alone > 20, alone
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_noise_that_tells_nothing_by_itself_hardly_votes_by_values(name: str) -> None:
+    """Rounding to a grid that both worlds share is post-processing, and no vote either."""
+    for grid in (0.0, 0.01):
+        voted = np.concatenate(votes(HONEST[name], grid=grid))[:, 1] != 0
+        assert voted.mean() < 0.1, "a value comes again and again in one world by chance"
+
+
+def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None:
+    """Which is (x - middle) @ difference of the means, of noise of deviation 1."""
+    rng = np.random.default_rng(0)
+    mean = np.linspace(-0.2, 0.2, 40)
+    noise = rng.standard_normal((4_000, 40))
+    voter = CoordinateVotes.of(noise + mean, noise)
+    x = rng.standard_normal((500, 40))
+    exact = (x - mean / 2) @ mean
+    assert np.corrcoef(voter(x)[:, 0], exact)[0, 1] > 0.9
+
+
+def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> None:
+    budget = SampleBudget(draws=4_000, delta=1e-5, alpha=0.05)
+    rng = np.random.default_rng(0)
+    cases = (2.0, 0.0, False), (0.0, 0.3, True), (2.0, 1.0, True), (0.0, 0.05, True)
+    for shift, shown, voted in cases:
+        first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
+        first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
+        rule, how = rule_or_vote(logistic, first, second, 2, budget)
+        assert bool(how) == voted
+        assert rule(first).shape == (400,)

@@ -1,0 +1,85 @@
+"""Every writer gives of the sample record what was read and approved, to the byte.
+
+``python -m tests.reports.test_approved`` writes the files anew: read what git shows to differ.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.reports import html, junit, markdown, sarif, terminal
+from fedrec_auditor.reports.catalogue import catalogue_document
+from fedrec_auditor.reports.comparison import Comparison
+from fedrec_auditor.reports.figures import figures
+from fedrec_auditor.reports.files import TABLES, csv_table, standalone
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.record import GateOutcome, Record
+from tests.reports.conftest import sample, vary
+from tests.reports.printing import printed
+from tests.reports.test_catalogue import ROWS
+from tests.reports.test_catalogue import TABLES as CELLS
+from tests.reports.test_sweep_page import SWEEPS
+
+FOLDER = Path(__file__).with_name("approved")
+
+
+def printings(record: Record, console: Console) -> None:
+    """Print all that a terminal shows of a record, and of it against an earlier one."""
+    terminal.render(record, console)
+    for glance in glances(record):
+        terminal.render_system(record, glance, console)
+    terminal.render_findings(record.findings, console)
+    refuted, *rest = record.attacks
+    earlier = vary(record, attacks=(vary(refuted, value=0.1, ci_low=0.0, ci_high=0.2), *rest))
+    earlier = vary(earlier, findings=record.findings[:-1], plan={"quick": True})
+    for gate in (Gate(FailOn.LEAK), Gate(FailOn.MEDIUM)):
+        terminal.render_gate(GateOutcome.of(record, gate, earlier), gate, console)
+    terminal.render_comparison(Comparison.of(record, earlier), console)
+    terminal.render_pointer(record, Path("run"), console)
+
+
+def _unstyled(page: str) -> str:
+    return re.sub("<style>.*?</style>", "", page, flags=re.DOTALL)
+
+
+def written(record: Record) -> dict[str, str]:
+    """Return what each writer gives by the name of its file; the page without its style."""
+    return {
+        "report.html": _unstyled(html.render(record)),
+        "report.md": markdown.render(record),
+        "junit.xml": junit.render(record, Gate(FailOn.LEAK)).decode(),
+        "report.sarif": sarif.render(record).decode(),
+        "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in figures(record)),
+        "who-learns.svg": standalone(next(figures(record))),
+        "log.txt": f"{record}\n{record!r}\n",
+        "terminal.txt": printed(lambda console: printings(record, console), width=100),
+        "sweep.html": _unstyled(SWEEPS[1].page()),
+        "sweep.txt": "".join(
+            printed(lambda console, swept=swept: terminal.render_sweep(swept, console), width=160)
+            for swept in SWEEPS
+        ),
+        "frontier.svg": standalone(SWEEPS[2].figure()),
+        "catalogue.md": markdown.write(catalogue_document(ROWS, CELLS)),
+        "catalogue.txt": "".join(
+            printed(lambda console: terminal.render_catalogue(ROWS, console), terminal=tty)
+            for tty in (True, False)
+        ),
+        **{f"{name}.csv": csv_table(record, name) for name in TABLES},
+    }
+
+
+def test_it_is_what_was_approved(record: Record) -> None:
+    approved = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    found = written(record)
+    assert found.keys() == approved.keys()
+    for name, text in found.items():
+        assert text == approved[name], name
+
+
+if __name__ == "__main__":
+    for name, text in written(sample()).items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
