@@ -54,7 +54,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(words: tuple[str, ...], sai
     assert said in refusal(*words)
 
 
-LIGHT = ("unknown target", "unknown data", "too few runs", "unknown setting", "unknown attack")
+LIGHT = ("unknown target", "unknown data", "too few runs", "unknown attack")
 HEAVY = ("torch", "scipy", "dp_accounting", "numpy", "numba", "pyarrow", "sklearn")
 
 
