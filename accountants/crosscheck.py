@@ -12,7 +12,7 @@ from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import leaves
 from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
-from fedrec_auditor.accountants.statements.bound import Bound, check_delta
+from fedrec_auditor.accountants.statements import Bound, check_delta
 
 # Uses and kinds of responses up to which the second route takes 10 ms.
 _MOST_USES, _MOST_KINDS = 10**6, 3

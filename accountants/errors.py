@@ -8,7 +8,7 @@ class AuditError(Exception):
 class InputError(AuditError, ValueError):
     """Something the user gave is wrong: a name, a path, a number, a file. Exit code 2.
 
-    >>> from fedrec_auditor.accountants.statements.bound import check_delta
+    >>> from fedrec_auditor.accountants.statements import check_delta
     >>> try:
     ...     check_delta(2.0)
     ... except InputError as error:

@@ -14,11 +14,17 @@ from enum import StrEnum
 from typing import Self
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, guess_probability
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.statements import (
+    Basis,
+    Bound,
+    Claim,
+    Scope,
+    Side,
+    Sizes,
+    UnknownSize,
+    check_delta,
+    guess_probability,
+)
 from fedrec_auditor.accountants.theorems.conversions import convert
 
 # A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
@@ -313,7 +319,7 @@ def judge(
     untested : sentences that say why nothing was measured that could have refuted the claim; ""
         where it was, or where nobody asked for that.
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="It is 0.5-LDP.", source="Theorem 1")
     >>> shown = Bound(epsilon=1.0, side=Side.LOWER, scope=scope, source="exact probabilities")

@@ -120,8 +120,8 @@ class Attack(Protocol):
     One with ``slow = True`` is left out of a quick audit that does not name it.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
-    >>> from fedrec_auditor.accountants.statements.scope import Vantage
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.accountants.statements import Vantage
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, Wire
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
     >>> public = Public(algorithm="bits", n_users=2, n_items=3, channel=BitFlip(1.0, 0.0))

@@ -13,11 +13,9 @@ from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
 from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.parts.unlinked import pseudonymous
-from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
-from fedrec_auditor.attacks.readers.popularity import Popularity
-from fedrec_auditor.attacks.readers.user_rows import UserRows
+from fedrec_auditor.attacks.readers.small_readers import Popularity, UserRows
 from fedrec_auditor.targets.transcript import View
 
 # Numbers of one block of posteriors: 8 MiB in float64.

@@ -34,7 +34,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
 )
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
 
 DELTA = 1e-6

@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Row
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import SUMMARY, condense
 from fedrec_auditor.auditor.games.attribute import DRAWS

@@ -30,7 +30,7 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.inputs import condense
 from fedrec_auditor.attacks.parts.prior import posterior
@@ -39,7 +39,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.compute import one_thread
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.transcript import Kind, Public, Round, Transcript, Uploads, View
 
 USERS, ITEMS, KNOWN, SHARES = 600, 400, 0.3, (0.35, 0.65)

@@ -36,7 +36,7 @@ from benchmarks._frontier_rows import (
 )
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
-from fedrec_auditor.auditor.plan import setting_texts
+from fedrec_auditor.auditor.plan import members
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.resources import make_resources
@@ -174,7 +174,7 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
         if _is_whole(row.view.partition(AT_DELTA)[0].split(" / ")):
             return {kind: row.value, f"{kind}_basis": f"{row.view}: {row.basis}"}
     texts = (f"{variant.target}.{key}={json.dumps(each)}" for key, each in variant.settings.items())
-    plan = Plan(settings=setting_texts.settings_of([text.replace('"', "") for text in texts]))
+    plan = Plan(settings=members.settings_of([text.replace('"', "") for text in texts]))
     claims = make_target(variant.target, plan).scoped_claims(Population(n_users=943, n_items=1682))
     nothing = all(math.isinf(scoped.claim.epsilon) for scoped in claims)
     return {kind: math.inf if kind == "proved" and nothing else math.nan, f"{kind}_basis": ""}

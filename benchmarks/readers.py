@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior, prior

@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.found_in_the_wild import findings
 from benchmarks.wild.package import Package
 from benchmarks.wild.rows import stored
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
 from fedrec_auditor.reports import store

@@ -31,9 +31,9 @@ from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.gcn import Gcn
-from fedrec_auditor.targets.learners.parts.minibatches import draw_examples, draw_order
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.learners.parts.work import draw_examples, draw_order
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.streams import Streams
 

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts import joint_solve, profile_fit
-from fedrec_auditor.attacks.user_membership import UserMembership
+from fedrec_auditor.attacks.membership_attacks import UserMembership
+from fedrec_auditor.attacks.parts import profile_fit
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.halves import Halves
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.game import Halves
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets.compute import DEFAULT, one_thread
@@ -43,7 +43,7 @@ def attacked(view: View, background: Background) -> NDArray[np.float64]:
 def solved(view: View, background: Background) -> NDArray[np.float64]:
     """The joint solve alone, which needs no references."""
     assert background.profiles is not None
-    return joint_solve.shares(view, background.profiles)
+    return profile_fit.shares(view, background.profiles)
 
 
 def compared(view: View, background: Background) -> NDArray[np.float64]:
@@ -86,7 +86,7 @@ def lines(name: str) -> Iterator[str]:
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
         client = SimulatedClient.of(target, data)
-        if joint_solve.solves(views(client)[0]):
+        if profile_fit.solves(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)
         yield line("LiRA, models' fit", known, views(None), attacked)

@@ -13,9 +13,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from fedrec_auditor.accountants.statements.bound import Side
-from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Basis, Scope, Side, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.document import Block, Facts, Grid, Listing, Paragraph, Passage, Text

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import drawing, say
 from fedrec_auditor.reports.rows import AttackRow, Finding, RocRow, UsersRow

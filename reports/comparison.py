@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import (
     DEFAULT_GATE,
     FOUND,

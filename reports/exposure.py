@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from xml.sax.saxutils import escape
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    guess_probability,
+)
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import drawing, say
 from fedrec_auditor.reports.rows import Finding

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
+from fedrec_auditor.accountants.statements import Bound, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import (
     LEAK_MARGIN,
     FailOn,

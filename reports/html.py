@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.charts import guess_labels

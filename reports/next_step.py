@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Bound, Scope
 from fedrec_auditor.accountants.verdict import Verdict, promises_little
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.rows import Finding

@@ -14,10 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Scope,
+    Sizes,
+    Vantage,
+    guess_probability,
+)
 from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge
 
 _DEEPEST = 32
@@ -46,7 +50,7 @@ class Finding(Row):
     Of a refuted claim ``holds_at`` is the delta at which its epsilon does hold, where that is known
     exactly; of one that is not proved ``repair`` are settings of the system with which it is.
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> claim = Claim(epsilon=1.0, scope=scope, statement="A report is 1-LDP.", source="Theorem 1")
     >>> finding = Finding.of("a target", claim, scope, delta=0.0)

@@ -12,10 +12,18 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability, rounded
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Basis,
+    Bound,
+    Claim,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    guess_probability,
+    rounded,
+)
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.document import Said
 from fedrec_auditor.reports.rows import Contents, Finding

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fedrec_auditor.accountants.statements.bound import Bound, guess_probability
+from fedrec_auditor.accountants.statements import Bound, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS, Verdict, promises_little
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.leaks import Leak, comparable

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import html, junit, markdown, sarif, say
 from fedrec_auditor.reports.glance import glances

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import (

@@ -1,11 +1,21 @@
-"""The class of a member of a family, by the module that holds it."""
+"""Members of families: the class by the module that holds it, and the name by the class."""
 
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
+
+
+def member_name(kind: str) -> str:
+    """Name of the member whose class is called ``kind``, where a module holds several.
+
+    >>> member_name("DplcfSp")
+    'dplcf-sp'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower()
 
 
 def member_class(module: str, noun: str) -> type[Any]:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import NO_VALUE, Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.block import SPACED, AnyCells, broken
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers
+from fedrec_auditor.targets.datasets.parts.columns import SPACED, AnyCells, Identifiers, broken
 from fedrec_auditor.targets.datasets.parts.table_file import table_file, usual_column
 
 USUAL = {

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import LISTS as LISTS
 from fedrec_auditor.targets.components import NOTHING as NOTHING
 from fedrec_auditor.targets.components import OF_DATA as OF_DATA

@@ -123,11 +123,15 @@ def test_what_is_private_is_found() -> None:
         ("attacks.parts", "bits", "auditor.runner"),
         ("attacks.base", "_hidden", "auditor.runner"),
         ("attacks._hidden", "name", "auditor.runner"),
-        ("targets.systems._hidden", "name", "targets.mechanisms.laplace"),
+        ("targets.systems._hidden", "name", "targets.mechanisms.laplace_mechanisms"),
     ):
         assert reaches(ast.parse(source.format(module, name)), importer), (module, importer)
     for module, name, importer in (
-        ("targets.mechanisms.parts.additive", "noise", "targets.papers.privrec.systems.privrec"),
+        (
+            "targets.mechanisms.parts.additive",
+            "noise",
+            "targets.papers.privrec.systems.privrec_systems",
+        ),
         ("targets.papers.dplcf.systems.parts.jaccard", "similarity", "auditor.catalogue"),
         ("attacks.base", "_hidden", "attacks.likelihood_ratio"),
         ("attacks.base", "__doc__", "auditor.runner"),

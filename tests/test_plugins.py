@@ -54,8 +54,8 @@ from dataclasses import dataclass
 import numpy as np
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
 from fedrec_auditor.targets.mechanisms.base import Domain
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 
 KEEP = 0.75
 

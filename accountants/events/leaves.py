@@ -23,7 +23,7 @@ from dp_accounting import (
 from dp_accounting.dp_event import MixtureOfGaussiansDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope
+from fedrec_auditor.accountants.statements import Adjacency, Scope
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
+from fedrec_auditor.accountants.losses.divergences import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
 
 Uses = tuple[tuple[Pair, int], ...]

@@ -1,19 +1,31 @@
-"""Pairs of distributions (P, Q), as the probabilities of their privacy loss ln(P/Q).
-
-A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P from
-Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a rare
-loss nor one of a thousand is lost to rounding.
-"""
+"""Pairs of distributions (P, Q) that dominate an event, as probabilities of their privacy loss."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
+import attr
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.special import log_ndtr, ndtri
+
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.events.leaves import sampling_rate
+from fedrec_auditor.accountants.losses.pure import (
+    THREE_POINT_EVENTS,
+    ThreePointLoss,
+    sampled_epsilon,
+)
+
+# Pairs of distributions (P, Q), as the probabilities of their privacy loss ln(P/Q).
+#
+# A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P
+# from Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a
+# rare loss nor one of a thousand is lost to rounding.
 
 Array = NDArray[np.float64]
 
@@ -216,3 +228,523 @@ def normal_masses(x: Array) -> Array:
         width = larger - log_ndtr(outer)
     # Both ends at the same infinity: nothing lies between.
     return np.asarray(larger + log1mexp(np.where(np.isnan(width), 0.0, width)))
+
+
+_TAIL = 1e-17
+# The share by which a number of clones may be rounded down.
+_COARSE = 2e-4
+# Above, nobody hides a report any better, as far as the bound goes.
+_MOST_USERS = 10**10
+
+
+@dataclass(frozen=True, slots=True)
+class ClonePair:
+    """One shuffle of the reports of ``n_users``, each of local ``epsilon``, as counts of clones.
+
+    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), numerically. Let
+    P0, P1 be the distributions of the one user's report on either input. They are e^eps-close, so
+    P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1 (Kairouz, Oh and
+    Viswanath 2015). Every other report has a distribution of at least e^-eps max(P0, P1) >= e^-eps
+    (Q0 + Q1)/2, so with probability e^-eps it is a clone, of Q0 or Q1 by a fair coin. What is
+    shuffled is then a function of the two counts alone: C ~ Binomial(n - 1, e^-eps), A ~
+    Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and the pair (A + D, C - A + 1 - D) against
+    (A + 1 - D, C - A + D) dominates.
+
+    For ``binary`` reports (see ``ShuffledDpEvent``) C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate
+    that Feldman, McMillan and Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2)
+    withdraws that: the proof fails where P0 and P1 are not as far apart as epsilon allows. Proved
+    here for this case: let u and w be the inputs. The distributions are affine in every entry, so
+    by joint convexity of the divergence entries may be taken as +1 or -1. On a set S of coordinates
+    where u and w agree, P - a Q has the factor 1 - a before the difference of their two outputs,
+    and where they differ 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <=
+    1 + a, so it is larger for a pair that differs everywhere. For such a pair Q0 and Q1 are uniform
+    over one output of every coordinate and over the other, and every report has a distribution of
+    at least (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any report: an output as
+    likely under P0 as under P1 may be e^eps less likely for the others.
+    """
+
+    epsilon: float
+    n_users: int
+    binary: bool = False
+
+    @property
+    def clone_rate(self) -> float:
+        """The probability that the report of another user is a clone."""
+        growth = math.exp(self.epsilon)
+        return 2.0 / (growth + 1.0) if self.binary else 1.0 / growth
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of the counts that are not listed."""
+        return 4.0 * _TAIL
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        return self.listed().between(edges)
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Quantiles of the losses under P."""
+        return self.listed().span(tail)
+
+    def listed(self) -> ListedPair:
+        """All losses in the bulk of the counts.
+
+        With m = C + 1 reports that matter and a of them of the first kind, P(a | m) is proportional
+        to binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. Fewer clones tell more: a fair coin
+        more in a turns the pair of C clones into that of C + 1. So C is rounded down, by a share of
+        2e-4 of itself at most, which raises epsilon by half of that; the losses are a few 10^5 for
+        any n, and of more than 10^10 users the others are left out. What is not listed has a mass
+        below 4e-17, which counts as an infinite loss.
+        """
+        return _listed(self)
+
+
+@lru_cache(maxsize=4)
+def _listed(pair: ClonePair) -> ListedPair:
+    n_users, growth = pair.n_users, math.exp(pair.epsilon)
+    clones = stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
+    # Bernstein: the number of clones is this far from its mean with chance 1e-17 at most.
+    log_tail = math.log(1.0 / _TAIL)
+    width = math.sqrt(2.0 * clones.var() * log_tail) + log_tail
+    low = max(0, math.floor(clones.mean() - width))
+    high = min(n_users - 1, math.ceil(clones.mean() + width))
+    every = np.arange(low, high + 1)
+    first = np.arange(0, len(every), max(1, math.floor(_COARSE * low)))
+    chance = np.add.reduceat(clones.pmf(every), first)[:, None]
+    m = every[first][:, None] + 1
+    # Hoeffding: a - 1 given C and a given C are each this far from C/2 with chance 1e-17 at most.
+    reach = math.ceil(math.sqrt(high * math.log(2.0 / _TAIL) / 2.0)) + 2
+    a = m // 2 + np.arange(-reach, reach + 1)
+    inside = (a >= 0) & (a <= m)
+    m, mass, a = (np.broadcast_to(part, a.shape)[inside] for part in (m, chance, a))
+    share = (growth * a + (m - a)) / (growth + 1.0)
+    mass = mass * stats.binom.pmf(a, m, 0.5) * 2.0 * share / m
+    kept = mass > 0
+    loss = np.log((growth * a + (m - a)) / (a + growth * (m - a)))
+    return ListedPair.of(loss[kept], np.log(mass[kept]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """A pair that happens with probability ``rate``."""
+
+    pair: Pair
+    rate: float
+
+    @property
+    def infinite(self) -> float:
+        """P-mass of what is impossible under Q."""
+        return self.rate * self.pair.infinite
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(_Sampled):
+    """(1 - q) Q + q P against Q: a record that is sampled with probability q, present or absent.
+
+    It dominates the direction from present to absent, and ``Reversed`` the other, whenever the
+    pair dominates either (Zhu, Dong, Wang 2022, Theorem 11). The loss is ln(1 - q + q e^l) where
+    that of the pair is l.
+
+    The pairs here are symmetric: what is impossible under P is as likely under Q as the converse,
+    and has a loss of ln(1 - q) once (1 - q) Q is added.
+    """
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals, from those of the pair."""
+        log_p, log_q = self.pair.between(self._inner(edges))
+        other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
+        log_p = np.logaddexp(other, log_p + math.log(self.rate))
+        if self.pair.infinite > 0 and self.rate < 1:
+            revealed, least = math.log(self.pair.infinite), math.log1p(-self.rate)
+            add_atom(edges, least, least + revealed, revealed, log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """The image of the pair's: Q mirrors P, and both count above, P by its rate."""
+        low, high = self.pair.span(tail)
+        _, sampled = self.pair.span(min(tail / self.rate, 0.5))
+        least = -math.inf if self.pair.infinite > 0 and self.rate < 1 else -high
+        return self._outer(least), self._outer(max(-low, sampled))
+
+    def _outer(self, loss: float) -> float:
+        if self.rate == 1:
+            return loss
+        if loss > 30.0:
+            return loss + math.log(self.rate + (1.0 - self.rate) * math.exp(-loss))
+        return math.log1p(self.rate * math.expm1(loss))
+
+    def _inner(self, edges: Array) -> Array:
+        """ln(1 + (e^l - 1)/q); -inf where no loss of the pair goes so low."""
+        if self.rate == 1:
+            return edges
+        large = np.maximum(edges, 30.0)
+        above = large + np.log1p((self.rate - 1.0) * np.exp(-large)) - math.log(self.rate)
+        with np.errstate(divide="ignore"):
+            grown = np.maximum(np.expm1(np.minimum(edges, 30.0)) / self.rate, -1.0)
+            return np.where(edges > 30.0, above, np.log1p(grown))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSize(_Sampled):
+    """A sample of fixed size without replacement, one record of n replaced; q = size/n.
+
+    Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
+    sample under replacement, that of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q))
+    at x = e^eps >= 1. It binds both directions, (D, D') and (D', D). Below 1 the divergence of one
+    direction is that of the other mirrored, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P), so that H(x) =
+    1 - x + x H(1/x) binds it there.
+
+    This H is the curve of a pair, which is what is computed. With (P, Q) the pair of M and (P1, Q)
+    = ((1 - q) Q + q P, Q): for x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+, so the
+    positive losses are those of (P1, Q), where that of (P, Q) is positive. The negative ones are
+    the same mirrored, with the distributions exchanged. What is left has loss 0, and a mass of 1 -
+    P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b) under both distributions, a = P(l > 0)
+    and b = Q(l > 0). It is not negative: b <= a, and a + b <= 1 as P(l < 0) = b for a symmetric
+    pair, which is asked for. So the masses are distributions, H is convex, and the pair dominates
+    all neighbours at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022,
+    Theorem 10).
+    """
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        sampled = Poisson(self.pair, self.rate)
+        up_p, up_q = sampled.between(np.maximum(edges, 0.0))
+        down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
+        log_p, log_q = np.logaddexp(up_p, down_p[::-1]), np.logaddexp(up_q, down_q[::-1])
+        mass_p, mass_q = (float(np.exp(part[0])) for part in sampled.between(_POSITIVE))
+        rest = 1.0 - mass_p - mass_q - self.infinite
+        if rest > 0:
+            add_atom(edges, 0.0, math.log(rest), math.log(rest), log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """The range of the losses, as far to one side of 0 as to the other."""
+        _, high = Poisson(self.pair, self.rate).span(tail)
+        return -high, high
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedGaussian:
+    """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1).
+
+    A record that is sampled with probability ``rate`` = q < 1 is replaced by another one, and each
+    adds mu deviations of the noise at most, in any direction. Attained by opposite ones, and it
+    dominates all others. For let the two add x and x'. By advanced joint convexity (Balle, Barthe
+    and Gaboardi 2018, Theorem 2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I)
+    + b N(x', I) at some order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0, where under
+    N(x, I) the likelihood ratios X and Y are e^(U - Var U/2) of normal U and V with the variances
+    |x|^2 and |x - x'|^2 and the covariance x.(x - x'). Along any path of covariance matrices the
+    expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these three,
+    and no second derivative of f is negative. So it is largest where all three are: mu^2, 4 mu^2
+    and 2 mu^2, at x' = -x. Below 1 the divergence is the mirrored one.
+    """
+
+    mu: float
+    rate: float
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        x = np.sign(edges) * self._inner(np.abs(edges))
+        other = normal_masses(x) + self._stay
+        ways = (normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
+        log_p, log_q = (np.logaddexp(other, drawn) for drawn in ways)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Losses at the quantiles of N(mu, 1), beyond which no other part of P reaches."""
+        far = self.mu - float(ndtri(max(tail, 1e-307)))
+        ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
+        high = float(ends[0] - ends[1])
+        return -high, high
+
+    @property
+    def _stay(self) -> float:
+        return math.log1p(-self.rate)
+
+    @property
+    def _log_k(self) -> float:
+        return math.log(self.rate) - self.mu**2 / 2.0
+
+    def _inner(self, loss: Array) -> Array:
+        """Where the density ratio is e^loss, for losses >= 0: in logarithms throughout.
+
+        With w = e^(mu x) and k = q e^(-mu^2/2): (1 - q) + k w = e^loss ((1 - q) + k/w), a quadratic
+        equation in w.
+        """
+        linear = self._stay + log1mexp(loss)
+        root = np.logaddexp(2.0 * linear, math.log(4.0) + 2.0 * self._log_k - loss) / 2.0
+        return (loss + np.logaddexp(linear, root) - math.log(2.0) - self._log_k) / self.mu
+
+
+@dataclass(frozen=True, slots=True)
+class Revealed(_Sampled):
+    """The pair with probability q, else nothing, and it is seen which."""
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
+        if self.rate < 1:
+            nothing = math.log1p(-self.rate)
+            add_atom(edges, 0.0, nothing, nothing, log_p, log_q)
+        return log_p, log_q
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """That of the pair, and 0."""
+        low, high = self.pair.span(tail)
+        return min(low, 0.0), max(high, 0.0)
+
+
+_POSITIVE = np.array([0.0, np.inf])
+
+
+# Points of the table that the inverse of the loss starts from, and steps of Newton's method.
+_TABLE, _STEPS = 2**14, 2
+# Terms that are in memory at once.
+_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianMixture:
+    """The mixture of N(c_i, 1) with probabilities p_i against N(0, 1); 0 <= c_0 < c_1 < ...
+
+    It dominates the group of records that a sample holds some of: with probability p_i of them as
+    many that their sum v_i has norm c_i at most. For with X_i the likelihood ratio of N(v_i, I) to
+    N(0, I), the divergence at t is E f(sum of p_i X_i), f = (x - t)+ convex. The X_i are e^(U -
+    Var U/2) of normal U with covariances v_i.v_j, and along any path of covariance matrices the
+    expectation moves by E X_i X_j p_i p_j f'' times their changes, which is not negative; so it is
+    largest where all are, at v_i of one direction and of norm c_i. Below t = 1, and in the other
+    order, the divergence is the mirrored one. Attained by records that pull one way. (Also
+    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
+
+    The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
+    """
+
+    centres: tuple[float, ...]
+    log_weights: tuple[float, ...]
+    infinite: float = 0.0
+
+    def between(self, edges: Array) -> tuple[Array, Array]:
+        """Log-masses of the intervals."""
+        x = self._inner(edges)
+        log_p = np.full(len(edges) - 1, -np.inf)
+        for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
+            np.logaddexp(log_p, log_weight + normal_masses(x - centre), out=log_p)
+        return log_p, normal_masses(x)
+
+    def span(self, tail: float) -> tuple[float, float]:
+        """Losses at the quantiles of N(0, 1), and of the centres that matter."""
+        half = max(tail / 2.0, 1e-307)
+        weights = np.exp(np.array(self.log_weights))
+        matter = np.flatnonzero(np.cumsum(weights[::-1])[::-1] > half)
+        reach = -float(ndtri(half))
+        ends = self._loss(np.array([-reach, self.centres[matter[-1]] + reach]))
+        return float(ends[0]), float(ends[1])
+
+    @property
+    def _still(self) -> float:
+        """ln of the probability of centre 0."""
+        return self.log_weights[0] if self.centres[0] == 0.0 else -np.inf
+
+    def _moving(self, x: Array) -> tuple[Array, Array]:
+        """ln of the sum over the centres above 0, and its slope."""
+        centres, log_weights = (np.array(part) for part in zip(*self._parts(), strict=True))
+        value, slope = np.empty_like(x), np.empty_like(x)
+        size = max(1, _AT_ONCE // len(centres))
+        for start in range(0, len(x), size):
+            part = slice(start, start + size)
+            terms = x[part, None] * centres + (log_weights - centres**2 / 2.0)
+            top = terms.max(axis=1)
+            shares = np.exp(terms - top[:, None])
+            total = shares.sum(axis=1)
+            value[part], slope[part] = top + np.log(total), (shares @ centres) / total
+        return value, slope
+
+    def _loss(self, x: Array) -> Array:
+        return np.asarray(np.logaddexp(self._still, self._moving(x)[0]))
+
+    def _inner(self, edges: Array) -> Array:
+        """Where the loss is so large; -inf where none is so low.
+
+        Newton's method on the logarithm of the moving part, which is convex.
+        """
+        x = np.where(edges > self._still, np.inf, -np.inf)
+        inside = np.flatnonzero((edges > self._still) & (edges < np.inf))
+        if len(inside) == 0:
+            return x
+        level = edges[inside]
+        if self._still > -np.inf:
+            level = level + log1mexp(level - self._still)
+        ends = [
+            [(end - log_p) / c + c / 2.0 for c, log_p in self._parts()]
+            for end in (level.min(), level.max())
+        ]
+        table = np.linspace(min(ends[0]) - 10.0, max(ends[1]), _TABLE)
+        found = np.interp(level, self._moving(table)[0], table)
+        for _ in range(_STEPS):
+            value, slope = self._moving(found)
+            found = found - (value - level) / slope
+        x[inside] = found
+        return x
+
+    def _parts(self) -> list[tuple[float, float]]:
+        every = zip(self.centres, self.log_weights, strict=True)
+        return [(centre, log_p) for centre, log_p in every if centre > 0.0]
+
+
+LARGEST_LOSS = 1e7
+"""Above, a loss is taken as it is: doubles have no room for a grid around it."""
+_NOTHING = AtomicPair.of((0.0, 1.0))
+# Deviations of a number of reports beyond which none is listed: of mass e^-200.
+_DEVIATIONS = 20.0
+# Local epsilon above which e^eps leaves the doubles.
+_MOST_LOCAL = 500.0
+
+
+def gaussian_pair(mu: float) -> Pair:
+    """Normal distributions ``mu`` apart; revealed, or equal, where doubles have no room."""
+    if mu > LARGEST_LOSS:
+        return REVEALED
+    return GaussianPair(mu) if mu > 0 else _NOTHING
+
+
+def dominating_pair(leaf: dp.DpEvent) -> Pair:
+    """The pair that dominates one use of ``leaf``, of a kind that the loss accountant reads."""
+    if isinstance(leaf, dp.ReplacedSamplingDpEvent):
+        return _replaced(leaf.event, leaf.sampling_probability)
+    if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
+        return dominating_pair(leaf.event)
+    if isinstance(leaf, dp.RevealedSamplingDpEvent):
+        return Revealed(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, dp.SampledWithoutReplacementDpEvent):
+        return FixedSize(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, dp.PoissonSampledDpEvent):
+        return Poisson(dominating_pair(leaf.event), sampling_rate(leaf))
+    if isinstance(leaf, dp.MixtureOfGaussiansDpEvent):
+        return _mixture(leaf)
+    if isinstance(leaf, dp.PureDpEvent) and math.isfinite(leaf.epsilon):
+        return AtomicPair.pure(leaf.epsilon)
+    if isinstance(leaf, THREE_POINT_EVENTS):
+        pair = ThreePointLoss.of(leaf)
+        if math.isinf(pair.loss):
+            return AtomicPair.of((0.0, pair.uninformative), infinite=pair.likely)
+        return AtomicPair.of(
+            (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
+        )
+    noise = leaf.noise_multiplier
+    if noise * LARGEST_LOSS < 1.0:
+        return REVEALED
+    if isinstance(leaf, dp.GaussianDpEvent):
+        return gaussian_pair(1.0 / noise)
+    return LaplacePair(1.0 / noise)
+
+
+def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
+    """What two neighbours reach in one use of ``leaf``, two pairs; None if none is known.
+
+    The second is for the neighbours in the other order, and equal to the first where that is the
+    same or is not tried. Normal and Laplace noise, randomized responses,
+    revealed sampling, and the Gaussian of a record that is drawn and replaced reach the pair that
+    dominates them; so does a record of a Poisson sample, present against absent, and a group of
+    them (``GaussianMixture``). Under Laplace noise one that is replaced reaches what one does that
+    was of no weight (``sampled_epsilon`` is reached at delta 0). A sample of fixed
+    size reaches Poisson's: all other records lie at one end of what a record may be
+    (``theorems.fixed_size``). A pure epsilon, and that of shuffled reports, is reached by one
+    mechanism of this epsilon: randomized response on a bit.
+    """
+    leaf = _with_room(leaf)
+    inner = getattr(leaf, "event", leaf)
+    if isinstance(leaf, dp.ReplacedSamplingDpEvent) and isinstance(inner, dp.LaplaceDpEvent):
+        return attained_pairs(dp.PoissonSampledDpEvent(leaf.sampling_probability, inner))
+    if isinstance(inner, dp.BitFlipDpEvent):
+        return (_flip(leaf.p, leaf.q), _flip(leaf.q, leaf.p)) if inner is leaf else None
+    if isinstance(leaf, dp.ShuffledDpEvent):
+        if leaf.epsilon > _MOST_LOCAL:
+            return (_NOTHING,) * 2
+        flipped = 1.0 / (1.0 + math.exp(leaf.epsilon))
+        return shuffled_pairs(flipped, flipped, int(leaf.n_users))
+    known = (
+        *THREE_POINT_EVENTS,
+        dp.GaussianDpEvent,
+        dp.LaplaceDpEvent,
+        dp.MixtureOfGaussiansDpEvent,
+    )
+    if not isinstance(inner, known):
+        return None
+    rate = sampling_rate(leaf)
+    if rate == 0:
+        return (_NOTHING,) * 2
+    if isinstance(leaf, dp.SampledWithoutReplacementDpEvent) and rate < 1:
+        return (Poisson(dominating_pair(inner), rate),) * 2
+    return (dominating_pair(leaf),) * 2
+
+
+def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
+    """With as much noise as doubles have room for, where there is some: more noise tells less."""
+    if isinstance(getattr(leaf, "event", None), dp.DpEvent):
+        return attr.evolve(leaf, event=_with_room(leaf.event))
+    if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
+        return type(leaf)(max(leaf.noise_multiplier, 2.0 / LARGEST_LOSS))
+    if isinstance(leaf, dp.MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
+        room = 2.0 * max(leaf.sensitivities) / LARGEST_LOSS
+        return attr.evolve(leaf, standard_deviation=max(leaf.standard_deviation, room))
+    return leaf
+
+
+def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
+    """Of Laplace noise all that is used is its pure epsilon."""
+    noise = drawn.noise_multiplier
+    if noise * LARGEST_LOSS < 1.0:
+        return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
+    if isinstance(drawn, dp.LaplaceDpEvent):
+        return AtomicPair.pure(sampled_epsilon(1.0 / noise, rate, replaced=True))
+    if rate == 1 or math.isinf(noise):
+        return gaussian_pair(2.0 / noise)
+    return ReplacedGaussian(1.0 / noise, rate)
+
+
+def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
+    weights: dict[float, float] = {}
+    for shift, chance in zip(leaf.sensitivities, leaf.sampling_probs, strict=True):
+        centre = math.inf if shift > 0 and leaf.standard_deviation == 0 else 0.0
+        if leaf.standard_deviation > 0:
+            centre = shift / leaf.standard_deviation
+        weights[centre] = weights.get(centre, 0.0) + chance
+    revealed = math.fsum(p for centre, p in weights.items() if centre > LARGEST_LOSS)
+    kept = sorted((c, math.log(p)) for c, p in weights.items() if c <= LARGEST_LOSS and p > 0)
+    if not kept or kept[-1][0] == 0.0:
+        # A mass of log_p, which Q has whole.
+        still = tuple(log_p for _, log_p in kept)
+        return AtomicPair(still, still, revealed)
+    centres, log_weights = zip(*kept, strict=True)
+    return GaussianMixture(centres, log_weights, revealed)
+
+
+def _flip(p: float, q: float) -> Pair:
+    """A bit with P(1) = p against one with P(1) = q."""
+    outputs = ((p, q), (1.0 - p, 1.0 - q))
+    atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
+    return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
+
+
+def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
+    """How many of n shuffled bits are 1, by the one user's bit, and the reverse.
+
+    By its input the one sends 0 with probability ``missed``, or 1 with probability ``unlikely``;
+    all others hold the second. The number is then Binomial(n, u), or in the first case
+    (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely to be c. What is rare is left
+    out.
+    """
+    if n_users == 1:
+        return _flip(1.0 - missed, unlikely), _flip(unlikely, 1.0 - missed)
+    seconds = stats.binom(n_users, unlikely)
+    reach = _DEVIATIONS * float(seconds.std()) + _DEVIATIONS**2
+    low, high = max(0, math.floor(seconds.mean() - reach)), math.ceil(seconds.mean() + reach)
+    count = np.arange(low, min(n_users, high) + 1)
+    share = count / n_users
+    ratios = (1.0 - missed) / unlikely, missed / (1.0 - unlikely)
+    loss = np.log(share * ratios[0] + (1.0 - share) * ratios[1])
+    mass = seconds.pmf(count)
+    seen = mass > 0
+    loss, log_mass = loss[seen], np.log(mass[seen])
+    return ListedPair.of(loss, log_mass + loss), ListedPair.of(-loss, log_mass)

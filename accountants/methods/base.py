@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Bound, Scope
 
 
 class Accountant(Protocol):

@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta, check_epsilon
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
+    Bound,
     Horizon,
     Scope,
+    Side,
+    Sizes,
     Unit,
     Vantage,
     any_pair,
+    check_delta,
+    check_epsilon,
 )
-from fedrec_auditor.accountants.statements.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Total:
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.count == 1:
             return self.count * epsilon, self.count * delta
-        from fedrec_auditor.accountants.methods.pld import Pld
+        from fedrec_auditor.accountants.methods.accounting_methods import Pld
 
         event = dp.SelfComposedDpEvent(dp.PureDpEvent(epsilon), self.count)
         scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import prior, reading
-from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, model_messages
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.transcript import (
     LISTS,

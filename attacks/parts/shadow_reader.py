@@ -16,12 +16,12 @@ from sklearn.metrics import roc_auc_score
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.item_features import (
     ItemFeatures,
+    Marks,
     Numbers,
     is_signature,
     lists,
     marked,
 )
-from fedrec_auditor.attacks.parts.marks import Marks
 from fedrec_auditor.attacks.parts.prior import posterior, shrunk_activity
 from fedrec_auditor.attacks.parts.uploads import kept, names, senders, unread
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, Reader, together

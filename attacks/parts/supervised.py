@@ -1,10 +1,4 @@
-"""Attribute inference as supervised learning, whatever the classifier.
-
-Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
-Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
-uploads to attribute on them, and applies it to all others. It also has ``Background.side``, the
-users' other attributes; without any upload it learns from those alone.
-"""
+"""Attribute inference as supervised learning, whatever the classifier, and its scores."""
 
 from __future__ import annotations
 
@@ -19,12 +13,92 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.class_f1 import macro_f1, tally_of
-from fedrec_auditor.attacks.parts.inputs import Input, Mixed, condense
-from fedrec_auditor.attacks.parts.products import KnownProducts
-from fedrec_auditor.attacks.parts.ranking import auc_of_classes
+from fedrec_auditor.attacks.parts.inputs import Input, KnownProducts, Mixed, condense
 from fedrec_auditor.attacks.parts.uploads import names, unread
 from fedrec_auditor.targets.transcript import View
+
+
+def tally_of(
+    truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
+) -> NDArray[np.float64]:
+    """Of each class how often it was guessed right, is true, was guessed: (..., 3, C).
+
+    ``truth`` (n,) and ``guessed`` (..., n) are codes.
+    """
+    eye = np.eye(classes)
+    true, said = np.broadcast_arrays(eye[truth], eye[guessed])
+    return np.stack([(true * said).sum(axis=-2), true.sum(axis=-2), said.sum(axis=-2)], axis=-2)
+
+
+def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """F1 of each class, of tallies (..., 3, C) as ``tally_of`` has them: (..., C)."""
+    hits, truth, guessed = np.moveaxis(tally, -2, 0)
+    sizes = truth + guessed
+    return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
+
+
+def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the classes' F1, of tallies (..., 3, C); a class that does not occur counts as 0."""
+    return np.asarray(f1_of_classes(tally).mean(axis=-1))
+
+
+def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over classes of the area under each one's ROC against all others; 1/2 without any.
+
+    ``codes`` (n,) and ``scores`` (n, ..., C), larger for likelier classes; classes that none or all
+    have do not count. Of shape (...).
+    """
+    from scipy.stats import rankdata
+
+    n, classes = len(codes), np.arange(scores.shape[-1])
+    members = codes[:, None] == classes
+    k = members.sum(axis=0)
+    told = (k > 0) & (k < n)
+    if not told.any():
+        return np.full(scores.shape[1:-1], 0.5)
+    sums = np.einsum("n...c,nc->...c", rankdata(scores[..., told], axis=0), members[:, told])
+    k = k[told]
+    return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
+
+
+def placements(
+    codes: NDArray[np.int64], scores: NDArray[np.float64]
+) -> list[tuple[float, NDArray[np.float64]]]:
+    """Of each class that some but not all have: its area, and each row's influence on it (n,).
+
+    The sum of the squared influences is the variance of the area (DeLong, DeLong and
+    Clarke-Pearson 1988, from each row's share of the other kind that it outranks), without bias. A
+    single member or non-member says nothing of how its kind varies: it counts as far from the mean
+    as the area leaves room for, sqrt(area (1 - area)).
+    """
+    from scipy.stats import rankdata
+
+    classes, n = [], len(codes)
+    for code in range(scores.shape[1]):
+        members = codes == code
+        k = int(np.count_nonzero(members))
+        if not 0 < k < n:
+            continue
+        ranks = rankdata(scores[:, code])
+        within = np.empty(n)
+        within[members] = rankdata(scores[members, code])
+        within[~members] = rankdata(scores[~members, code])
+        beaten = ranks - within  # of the other kind, ties by half
+        area = float(beaten[members].sum()) / (k * (n - k))
+        share = np.where(members, beaten / (n - k), 1 - beaten / k)
+        sizes = np.where(members, k, n - k)
+        off = (share - area) * np.sqrt(sizes / np.maximum(sizes - 1, 1))
+        off = np.where(sizes == 1, np.sqrt(area * (1 - area)), off)
+        classes.append((area, off / sizes))
+    return classes
+
+
+# Attribute inference as supervised learning, whatever the classifier.
+#
+# Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
+# Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
+# uploads to attribute on them, and applies it to all others. It also has ``Background.side``, the
+# users' other attributes; without any upload it learns from those alone.
 
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
 """Ways to guess without uploads: from the other attributes, or by how frequent classes are."""

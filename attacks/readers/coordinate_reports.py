@@ -26,8 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import item_messages
-from fedrec_auditor.attacks.parts.uploads import entries_of
+from fedrec_auditor.attacks.parts.uploads import entries_of, item_messages
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 

@@ -33,9 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.item_steps import last_model
-from fedrec_auditor.attacks.parts.model_messages import ModelMessages, model_messages
-from fedrec_auditor.attacks.parts.uploads import located
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, last_model, located, model_messages
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View

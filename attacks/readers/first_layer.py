@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import (
+from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
     item_messages,
     item_name,

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
-from fedrec_auditor.attacks.parts.model_messages import (
+from fedrec_auditor.attacks.parts.uploads import (
     OF_THE_MODEL,
     ModelMessages,
     by_rows,

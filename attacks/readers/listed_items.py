@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, logsumexp, softmax
 
+from fedrec_auditor.attacks.parts.item_features import TENTHS, Floats, SeenLists, seen_codes
 from fedrec_auditor.attacks.parts.prior import prior
-from fedrec_auditor.attacks.parts.seen_lists import TENTHS, Floats, SeenLists, seen_codes
 from fedrec_auditor.attacks.parts.uploads import last, names, senders
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.compute import blocks

@@ -40,15 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.parts import step_mixture
-from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.prior import shrunk_activity
 from fedrec_auditor.attacks.parts.row_places import places
-from fedrec_auditor.attacks.parts.uploads import item_odds
+from fedrec_auditor.attacks.parts.uploads import item_messages, item_odds
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
-from fedrec_auditor.attacks.readers.input_weights import InputWeights
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows, own_rows, with_vectors
-from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
+from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneChanges
 from fedrec_auditor.targets.transcript import Kind, View
 
 ROUNDS = 8

@@ -25,9 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import ModelMessages, item_messages
-from fedrec_auditor.attacks.parts.parting import parted
-from fedrec_auditor.attacks.parts.uploads import entries_of
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, entries_of, item_messages, parted
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import by_rows, item_messages, spread
+from fedrec_auditor.attacks.parts.uploads import by_rows, item_messages, spread
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
 from fedrec_auditor.targets.transcript import Kind, View

@@ -16,7 +16,7 @@ from fedrec_auditor.auditor.commands.options import Allow, AsJson, FailAtVerdict
 from fedrec_auditor.auditor.machine.output import spare_output
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.statements.bound import Bound
+    from fedrec_auditor.accountants.statements import Bound
 
 Curve = dict[str, list[dict[str, float]]]
 _BAND = "all-thresholds"
@@ -79,9 +79,9 @@ def command(
     claim is refuted, with 3 if so few scores could not have refuted it. With --curve or --renyi
     the estimator is all-thresholds.
     """
-    from fedrec_auditor.accountants.statements.claim import Claim
+    from fedrec_auditor.accountants.statements import Claim
     from fedrec_auditor.accountants.verdict import Verdict, judge
-    from fedrec_auditor.auditor.verification.words import entry
+    from fedrec_auditor.auditor.verification.verification import entry
     from fedrec_auditor.auditor.worlds.measure import Power
     from fedrec_auditor.auditor.worlds.one_run import OneRun
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores

@@ -14,7 +14,7 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
-from fedrec_auditor.auditor.plan.setting_texts import LEARNS
+from fedrec_auditor.auditor.plan.members import LEARNS
 from fedrec_auditor.reports.rows import leaves
 from fedrec_auditor.targets.settings import declared, meaning, prose
 
@@ -47,7 +47,7 @@ def command(
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
     }
-    listed["reproductions"] = reproduction.names, FAMILIES["papers"].summary
+    listed["reproductions"] = reproduction.reproduction_names, FAMILIES["papers"].summary
     if paper is not None:
         of_paper = partial(_of, paper, FAMILIES["targets"].names)
         listed = {"targets": (of_paper, FAMILIES["targets"].summary)}

@@ -144,7 +144,7 @@ def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
     """The plan of a file with what is ``said`` over it, checked before anything heavy is loaded."""
     before = None
     if file is not None:
-        from fedrec_auditor.auditor.plan.plan_file import read_plan
+        from fedrec_auditor.auditor.plan.plan import read_plan
 
         before = read_plan(file)
     chosen = amend(before, said)

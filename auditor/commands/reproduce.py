@@ -10,7 +10,7 @@ import typer
 from fedrec_auditor.auditor.commands.options import Jobs, resumable
 from fedrec_auditor.auditor.machine.output import spare_output
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.setting_texts import pairs
+from fedrec_auditor.auditor.plan.members import pairs
 
 
 def command(
@@ -36,14 +36,14 @@ def command(
     """Measure what the papers print: every figure beside ours, with why they differ."""
     from fedrec_auditor.auditor.reproductions import reproduction
 
-    chosen = reproduction.names() if names == ["all"] else tuple(dict.fromkeys(names))
+    chosen = reproduction.reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
         reproduction.reproduction(name)
     places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())
     for name in places:
         FAMILIES["datasets"].check(name)
 
-    from fedrec_auditor.auditor.reproductions.reproduce import reproduce
+    from fedrec_auditor.auditor.reproductions.reproduction import reproduce
     from fedrec_auditor.auditor.run.resources import make_resources
 
     workers = make_resources(jobs, "cpu", None).jobs

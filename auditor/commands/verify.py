@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
 from fedrec_auditor.auditor.machine.output import spare_output
-from fedrec_auditor.targets.wrapped.contained import accountable, message_of
+from fedrec_auditor.targets.wrapped.client import accountable, message_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -98,7 +98,7 @@ def command(
         rendered,
         write_files,
     )
-    from fedrec_auditor.auditor.machine.deadline import answer_within
+    from fedrec_auditor.auditor.machine.workers import answer_within
     from fedrec_auditor.reports.paragraph import columns
     from fedrec_auditor.reports.store import plain
 

@@ -218,7 +218,7 @@ def inputs_of(domain: Domain) -> SearchStrategy[Any]:
     Numbers for a domain without shape, float64 arrays of its shape otherwise: constant ones,
     ones with few entries that differ, and any. Finite, however far the domain reaches.
 
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> inputs_of(BitFlip.symmetric(1.0).domain)
     sampled_from([0, 1])
     """

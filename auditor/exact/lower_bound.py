@@ -14,26 +14,26 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.copies import (
-    counted,
-    different_ratios,
-    loss_pair,
-    orientations,
-)
-from fedrec_auditor.accountants.losses.hockey_stick import (
+from fedrec_auditor.accountants.losses.divergences import (
     WorstEvent,
     hockey_stick,
     log_ratio,
     worst_event,
 )
-from fedrec_auditor.accountants.statements.bound import (
+from fedrec_auditor.accountants.losses.responses import (
+    counted,
+    different_ratios,
+    loss_pair,
+    orientations,
+)
+from fedrec_auditor.accountants.statements import (
     Bound,
+    Scope,
     Side,
     Witness,
     check_delta,
     check_epsilon,
 )
-from fedrec_auditor.accountants.statements.scope import Scope
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
 Floats = NDArray[np.float64]
@@ -226,8 +226,8 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     copies that may see different pairs are tried with equal ones, and of a single asymmetric pair
     with as many of either orientation as time allows. The witness names the pair.
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> scope = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
     >>> round(exact_lower_bound(BitFlip(p=0.75, q=0.25), scope).epsilon, 4)  # ln 3
     1.0986
@@ -257,7 +257,7 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
     several copies unless these have at most two ratios and all combinations of pairs that the
     copies may see are tried.
 
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
     0.5
     """

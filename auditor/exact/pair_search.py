@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.hockey_stick import log_ratio
-from fedrec_auditor.accountants.statements.bound import Bound, Witness
+from fedrec_auditor.accountants.losses.divergences import log_ratio
+from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, most_examples, steered
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one

@@ -21,7 +21,8 @@ from fedrec_auditor.attacks.parts.inputs import (
 )
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.class_metrics import (
+from fedrec_auditor.auditor.games.game import Game, who_is_hit
+from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
     GAIN,
     MACRO,
@@ -30,8 +31,6 @@ from fedrec_auditor.auditor.games.class_metrics import (
     estimates,
     mean_of,
 )
-from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View

@@ -1,35 +1,259 @@
-"""What every game with a canary offers: two worlds, simulated, bounded and judged in scopes."""
+"""Games with a canary: two worlds simulated chunk by chunk, bounded and judged in scopes."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.attacks.base import Attack
 from fedrec_auditor.auditor.games.canary import UNITS
-from fedrec_auditor.auditor.games.draws import Draws, Memory, Parallel, Simulation, Store, in_turn
-from fedrec_auditor.auditor.games.presence import Halved
 from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.tracing.prove import NAME, Proof
+from fedrec_auditor.auditor.machine.progress import stage
+from fedrec_auditor.auditor.tracing.trace import NAME, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
+from fedrec_auditor.auditor.worlds.pilot_rules import best_rule, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.say import capitalized
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
+
+# A user who comes and goes, as a client plays it whose empty history sends a message, too.
+#
+# Papers take the number of users for public, so that a user who is not there is one without items.
+# If its message moves nothing, that is the same. If it does, any two histories are two removals
+# apart, one of either message, and those that differ most are played. Who is (epsilon,
+# delta)-private for one is (2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for
+# two at (1 + e^e) delta is one for one at delta: half of it, or e if that is less. By the
+# definition, used twice; compare Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
+
+_BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halved(Estimator):
+    """Bounds for one removal by an ``estimator``'s for two.
+
+    Above delta 0 they reach somewhat beyond ``claimed``, and no farther.
+    """
+
+    estimator: Estimator
+    claimed: float
+
+    @property
+    def reference(self) -> str:
+        """The estimator's, and group privacy."""
+        return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
+
+    def _two(self, delta: float) -> tuple[float, float]:
+        """The delta of a bound for two, and what a bound for one can then be at most."""
+        if delta == 0:
+            return 0.0, math.inf
+        factor, more = _BEYOND
+        most = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
+        wide = min(delta * (1 + math.exp(min(most, 700.0))), (1 + delta) / 2)
+        return wide, math.log(max(wide / delta - 1, 1.0))
+
+    def bounds(
+        self,
+        worlds: Worlds,
+        *,
+        delta: float,
+        confidences: Sequence[float],
+        samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Bound, ...]:
+        """Half of those for two, at ``delta``."""
+        wide, most = self._two(delta)
+        found = self.estimator.bounds(
+            worlds, delta=wide, confidences=confidences, samples=samples, rng=rng
+        )
+        text = "half of it, for the message of an empty history moves something, too"
+        return tuple(
+            replace(
+                bound,
+                epsilon=min(bound.epsilon / 2, most),
+                largest=None if bound.largest is None else min(bound.largest / 2, most),
+                delta=delta,
+                source=f"{bound.source}; {text}",
+            )
+            for bound in found
+        )
+
+    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+        """Half of the largest for two."""
+        wide, most = self._two(delta)
+        return min(self.estimator.largest(samples, delta=wide, confidence=confidence) / 2, most)
+
+
+Features = Mapping[str, NDArray[np.float64]]
+"""By name of what is seen, such as a vantage: features of runs, (n, f)."""
+
+
+class Simulation(Protocol):
+    """Runs of either world; it travels to worker processes.
+
+    ``messages`` is how many messages of clients a run makes.
+    """
+
+    @property
+    def messages(self) -> int:
+        """Of the canary, of all others, and of copies that tell what is expected."""
+        ...
+
+    @property
+    def votes(self) -> int:
+        """How many of the last features are a rule each, and not weighed with others."""
+        ...
+
+    def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
+        """Features of ``size`` runs."""
+        ...
+
+
+Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
+"""Calls a function with each of many arguments, in any order; as ``workers.results`` does."""
+
+
+class Store(Protocol):
+    """What keeps finished chunks, so that a killed audit resumes."""
+
+    def get(self, name: str) -> Features | None:
+        """The chunk of this name, if it is there."""
+        ...
+
+    def put(self, name: str, features: Features) -> None:
+        """Keep a chunk."""
+        ...
+
+
+@dataclass(slots=True)
+class Memory:
+    """A store that ends with its process."""
+
+    chunks: dict[str, Features] = field(default_factory=dict)
+
+    def get(self, name: str) -> Features | None:
+        """The chunk of this name, if it is there."""
+        return self.chunks.get(name)
+
+    def put(self, name: str, features: Features) -> None:
+        """Keep a chunk."""
+        self.chunks[name] = features
+
+
+def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """One after another, in this process."""
+    return (function(*each) for each in arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """Runs of a simulation in chunks of ``chunk``, each from a seed of its own.
+
+    So the number of processes cannot change them. What was drawn once for one vantage is there for
+    the next one that draws with the same generator; without a ``store`` nothing is kept.
+    """
+
+    simulation: Simulation
+    name: str
+    chunk: int
+    parallel: Parallel = in_turn
+    store: Store | None = field(default_factory=Memory)
+
+    def features(
+        self, seen: str, world: int, size: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Of ``size`` runs, (size, f), of what is called ``seen``."""
+        parent = rng.bit_generator.seed_seq
+        assert isinstance(parent, np.random.SeedSequence)
+        count = -(-size // self.chunk)
+        # Made anew, so that the same generator gives the same seeds however often it is asked.
+        root = np.random.SeedSequence(
+            parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
+        )
+        seeds = root.spawn(count)
+        lengths = [min(self.chunk, size - start) for start in range(0, size, self.chunk)]
+        names = [
+            self._name(world, length, seed) for length, seed in zip(lengths, seeds, strict=True)
+        ]
+        kept = self.store
+        found = {name: None if kept is None else kept.get(name) for name in names}
+        missing = [
+            (self.simulation, name, world, length, seed)
+            for name, length, seed in zip(names, lengths, seeds, strict=True)
+            if found[name] is None
+        ]
+        for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
+            if kept is not None:
+                kept.put(name, features)
+            found[name] = features
+            stage("run", min(number * self.chunk, size), size)
+        return np.concatenate([(found[name] or {})[seen] for name in names])
+
+    def worlds(
+        self,
+        names: tuple[str, str],
+        scope: Scope,
+        *,
+        seen: str,
+        statistic: str,
+        pilot: int,
+        rng: np.random.Generator,
+        budget: SampleBudget,
+        trees: bool = False,
+    ) -> Worlds:
+        """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
+
+        The rule is the logistic regression of the world on the features of what is ``seen``, or
+        the ``best_rule`` where ``trees`` are allowed; or one of the simulation's ``votes``, where
+        these promise more within the ``budget``.
+        """
+        first, second = (
+            self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
+        )
+        rule, how = rule_or_vote(
+            best_rule if trees else logistic, first, second, self.simulation.votes, budget
+        )
+        statistic = f"{statistic}, {how}" if how else statistic
+
+        def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
+            return rule(self.features(seen, world, size, stream))
+
+        return Worlds(names=names, scope=scope, draw=draw, statistic=statistic)
+
+    def _name(self, world: int, size: int, seed: np.random.SeedSequence) -> str:
+        words = f"{self.name} {world} {size} {seed.entropy} {seed.spawn_key}"
+        return hashlib.sha256(words.encode()).hexdigest()[:32]
+
+
+def _simulated(
+    simulation: Simulation, name: str, world: int, size: int, seed: np.random.SeedSequence
+) -> tuple[str, Features]:
+    features = simulation(world, size, seed)
+    for seen, values in features.items():
+        if not np.isfinite(values).all():
+            raise InputError(
+                f"Expected finite numbers from {seen}, got nan or inf. "
+                "A training diverges: lower its learning rate."
+            )
+    return name, features
+
 
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
 """Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedrec_auditor.auditor.games.canary_game import CanaryGame
-from fedrec_auditor.auditor.games.crowd import RoundGame, TrainingGame
+from fedrec_auditor.auditor.games.crowd_game import RoundGame, TrainingGame
 from fedrec_auditor.auditor.games.local import LocalGame
 from fedrec_auditor.auditor.games.one_run import OneRunGame
 

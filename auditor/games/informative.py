@@ -15,8 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.model_messages import OF_THE_MODEL, ModelMessages, model_messages
-from fedrec_auditor.attacks.parts.uploads import blocks, kept, names
+from fedrec_auditor.attacks.parts.uploads import (
+    OF_THE_MODEL,
+    ModelMessages,
+    blocks,
+    kept,
+    model_messages,
+    names,
+)
 from fedrec_auditor.attacks.readers.noisy_rows import ROUNDS
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 

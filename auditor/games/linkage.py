@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import ROUNDS
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
+from fedrec_auditor.auditor.games.game import Game, who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 

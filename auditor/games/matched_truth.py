@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import Manifest
-from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.recorded.regular_file import check_regular
-from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.recorded.recording import Manifest, Recording
+from fedrec_auditor.targets.recorded.recording_writer import Truth
+from fedrec_auditor.targets.recorded.tensors import check_regular
 from fedrec_auditor.targets.side_tables import places
 
 LARGEST = 2**31

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.unlinked import pseudonymous
-from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, further_figure
-from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
+from fedrec_auditor.auditor.games.game import Game, further_figure, who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 

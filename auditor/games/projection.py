@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Kind, Randomized, Reports
 from fedrec_auditor.targets.compute import DEFAULT, Compute

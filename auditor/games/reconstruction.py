@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.parts.unlinked import pseudonymous
-from fedrec_auditor.attacks.parts.uploads import subjects
+from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.games.game import Game, who_is_hit
 from fedrec_auditor.auditor.games.membership import log_odds
-from fedrec_auditor.auditor.games.who_is_hit import who_is_hit
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View

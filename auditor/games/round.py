@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.accountants.statements import Unit, Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
-from fedrec_auditor.auditor.games.draws import Features
+from fedrec_auditor.auditor.games.canary_game import Features
 from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, CoordinateVotes
 from fedrec_auditor.targets.components import Component, Kind, Reports
 from fedrec_auditor.targets.datasets.base import Interactions

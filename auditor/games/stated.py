@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games.canary import joined
 from fedrec_auditor.targets.components import Kind

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.attacks.base import Background, Scores
-from fedrec_auditor.attacks.parts.joint_solve import PROFILES, solves
+from fedrec_auditor.attacks.parts.profile_fit import PROFILES, solves
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.membership import curve, rows

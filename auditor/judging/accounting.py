@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from fedrec_auditor.accountants.crosscheck import cross_check
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.infinite import why_infinite
+from fedrec_auditor.accountants.losses.pure import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Scope, Vantage
+from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import (
     Verdict,
     exceeds,
@@ -21,7 +20,7 @@ from fedrec_auditor.accountants.verdict import (
 )
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
-from fedrec_auditor.auditor.plan.objects import settled
+from fedrec_auditor.auditor.plan.members import settled
 from fedrec_auditor.auditor.worlds.measure import too_few_trainings
 from fedrec_auditor.reports.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import settings_words

@@ -1,11 +1,4 @@
-"""Progress: what runs and how far it is; shown, or told to a caller.
-
-How long an audit still takes is not told: tasks differ by a factor of a thousand, in ways that
-settings do not tell beforehand, and a figure that grows while one waits is worse than none.
-
-Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
-tells an observer: a bar in a terminal, plain lines elsewhere, or a caller's function.
-"""
+"""Progress: what runs and how far it is; shown, or reported to a caller."""
 
 from __future__ import annotations
 
@@ -18,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +19,45 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
-from fedrec_auditor.auditor.machine.stage import TRAINING, listening
 from fedrec_auditor.reports.paragraph import paragraph
 from fedrec_auditor.reports.say import duration
+
+Listener = Callable[[str, int, int], None]
+"""Is told what is counted (a round, a draw, a run), how many are done, and of how many."""
+TRAINING = "training"
+"""What is counted in a target's training: its rounds."""
+_listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """A context in whose thread ``listener`` is told of all stages."""
+    token = _listening.set(listener)
+    try:
+        yield
+    finally:
+        _listening.reset(token)
+
+
+def stage(what: str, done: int, of: int) -> None:
+    """Say that ``done`` of so many are done; nothing that is computed may depend on it.
+
+    >>> with listening(print):
+    ...     stage("draw", 12, 300)
+    draw 12 300
+    """
+    listener = _listening.get()
+    if listener is not None:
+        listener(what, done, of)
+
+
+# Progress: what runs and how far it is; shown, or told to a caller.
+#
+# How long an audit still takes is not told: tasks differ by a factor of a thousand, in ways that
+# settings do not tell beforehand, and a figure that grows while one waits is worse than none.
+#
+# Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
+# tells an observer: a bar in a terminal, plain lines elsewhere, or a caller's function.
 
 logger = logging.getLogger(__name__)
 

@@ -8,16 +8,20 @@ from functools import partial
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
-from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, named
-from fedrec_auditor.targets.wrapped.flower.flower_promise import BESIDE, promises
-from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
-from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem
-from fedrec_auditor.targets.wrapped.flower.mods import Chain, is_app, masks, need_flower
-from fedrec_auditor.targets.wrapped.flower.partition import Partition
+from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, Partition, named
+from fedrec_auditor.targets.wrapped.flower.flower_promise import (
+    BESIDE,
+    Chain,
+    is_app,
+    masks,
+    need_flower,
+    promises,
+)
+from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 
 DELTA = 1e-5
 """At which an epsilon is proved where the app states no delta."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
-from fedrec_auditor.auditor.games.item_order import ItemOrder, table_shapes
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
+from fedrec_auditor.auditor.games.row_order import ItemOrder, table_shapes
 from fedrec_auditor.auditor.machine.progress import Observer, shown
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
@@ -27,11 +27,9 @@ from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import MANIFEST, channel_values
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import TRUTH, Recording
-from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
-from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.recorded.recording import MANIFEST, TRUTH, Recording, channel_values
+from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter, Truth
 from fedrec_auditor.targets.systems.base import Run, Target
 from fedrec_auditor.targets.transcript import Uploads
 

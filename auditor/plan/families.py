@@ -19,7 +19,6 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS
-from fedrec_auditor.targets.member_class import member_class
+from fedrec_auditor.targets.member_class import member_class, member_name
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
@@ -253,8 +252,7 @@ def _held(module: str) -> dict[str, str]:
     folder, name = module.split(".")[-2:]
     if not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
-    names = {kind: re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower() for kind in _classes(module)}
-    return {name: f"{module}:{kind}" for kind, name in names.items()}
+    return {member_name(kind): f"{module}:{kind}" for kind in _classes(module)}
 
 
 def _classes(module: str) -> dict[str, ast.ClassDef]:

@@ -1,26 +1,144 @@
-"""Members of families made with settings, each of the kind that its field is."""
+"""Members of families made with settings, which may be texts, NAME=VALUE, typed by their fields."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import importlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import cloudpickle
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.auditor.plan.setting_texts import (
-    LEARNS,
-    PARTS,
-    Number,
-    Setting,
-    pairs,
-    settings_among,
-)
+from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.settings import types
+from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
+from fedrec_auditor.targets.wrapped.client import expecting
+from fedrec_auditor.targets.wrapped.wrapped_system import UNTITLED
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
+
+
+Number = bool | int | float | str
+Setting = Number | Mapping[str, Number]
+LEARNS = "learns"
+"""A setting of every target: settings under which it learns are beneath the others."""
+OBJECT = ":"
+"""In a target: the object of this name in a module, ``module:object``."""
+PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
+"""Settings that are members of a family of their own."""
+# What papers call a setting, and the fields that it may be here.
+_USUAL = {
+    "T": ("rounds", "iterations"),
+    "z": ("noise_multiplier", "multiplier"),
+    "eps": ("epsilon",),
+    "k": ("reports",),
+    "M": ("clients",),
+    "h": ("balance",),
+    "gamma": ("quantile",),
+    "p": ("keep",),
+}
+
+
+def pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
+    """Texts ``name=value`` as a mapping; InputError, with the option's form, if one is no pair."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"Expected {form}, got {text!r}. For example {example}.")
+        if name in found:
+            raise InputError(f"Expected {form} once for {name}, got it twice. Drop one.")
+        found[name] = value
+    return found
+
+
+def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
+    """Settings by target of texts such as "fcf.rounds=5"; InputError on a wrong name or value.
+
+    The papers' usual letters, and a system's own ``aliases``, stand for its fields. Of a part
+    (learner, protection, route) the name is given as ``fedncf.protection=laplace``, its settings as
+    ``fedncf.protection.epsilon=3``. What an object of one's own has is not looked up.
+
+    >>> settings_of(["fmf-ldp.T=5", "fedncf.protection=laplace"])
+    {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
+    """
+    by_target: dict[str, dict[str, str]] = {}
+    form, example = "--set TARGET.NAME=VALUE", "--set fcf.rounds=5"
+    for key, value in pairs(form, example, given).items():
+        name = key.rpartition(".")[0]
+        if OBJECT not in key:
+            names = [n for n in FAMILIES["targets"].names() if key.startswith(f"{n}.")]
+            name = max(names, key=len, default=key.partition(".")[0])
+            FAMILIES["targets"].check(name)
+        setting = key[len(name) + 1 :].strip()
+        if not setting:
+            raise InputError(f"Expected {form}, got {f'{key}={value}'!r}. For example {example}.")
+        by_target.setdefault(name, {})[setting] = value
+    return {name: _settings_of_target(name, texts) for name, texts in by_target.items()}
+
+
+def fields_of(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Names of a target's fields and ``LEARNS``, and its aliases of them.
+
+    InputError with near names if there is no such target.
+
+    >>> "rounds" in fields_of("fcf")[0], fields_of("lfl-sgdmf")[1]["sigma"]
+    (True, 'noise_multiplier')
+    """
+    kind = FAMILIES["targets"].member(target)
+    fields = {field.name for field in dataclasses.fields(kind) if field.init}
+    return frozenset({LEARNS, *fields}), kind.aliases
+
+
+def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Setting]:
+    if OBJECT in name:
+        return {key: _value(text.strip()) for key, text in texts.items()}
+    known, aliases = fields_of(name)
+    usual = {letter: f for letter, names in _USUAL.items() for f in names if f in known}
+    usual = {letter: field for letter, field in usual.items() if letter not in known}
+    return settings_among(name, texts, known, {**usual, **aliases})
+
+
+def settings_among(
+    name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
+) -> dict[str, Setting]:
+    """The settings of ``name`` among those ``known``; those of a part are a table."""
+    settings: dict[str, Any] = {}
+    for key, text in texts.items():
+        top, _, inner = key.partition(".")
+        field = aliases.get(top, top)
+        if field not in known or (inner and field not in PARTS):
+            raise InputError(
+                f"Expected a setting of {name}, got {key!r}. "
+                f"{near_names(key, sorted({*known, *aliases}), 'It has')}"
+            )
+        table = settings.setdefault(field, {}) if field in PARTS else settings
+        place = (inner or "name") if field in PARTS else field
+        if place in table:
+            raise InputError(f"Expected each setting of {name} once, got {key!r} twice. Drop one.")
+        table[place] = _value(text.strip())
+    return settings
+
+
+def _value(text: str) -> Number:
+    """True, false, a whole number, a number, or else a text."""
+    if text in ("true", "false"):
+        return text == "true"
+    value: int | float | str = text
+    with suppress(ValueError):
+        value = float(text)
+        value = int(text)
+    return value
+
 
 LARGEST_NUMBER = 10**15
 """Largest number that a setting may be."""
@@ -182,3 +300,108 @@ def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
         )
     made: Mechanism = make_member("mechanisms", name, settings)
     return made
+
+
+_Claimant = TypeVar("_Claimant", bound=Claimant)
+
+
+def load_object(text: str) -> Target:
+    """The target that ``module:object`` is, or that its object makes when it is called.
+
+    The module is looked for in the working directory, too. InputError says what is missing, or
+    where its import fails.
+    """
+    module = text.partition(":")[0]
+    with expecting(f"to import {module!r} for {text!r}", load_object, "Mend it."):
+        return _loaded(text)
+
+
+def _loaded(text: str) -> Target:
+    module, _, name = text.partition(":")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        value: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise InputError(
+            f"Expected a module {module!r} for {text!r}, found none in {here} or among what is "
+            "installed. Check its name, without .py."
+        ) from error
+    for part in name.split("."):
+        if not hasattr(value, part):
+            public = sorted(n for n in vars(value) if not n.startswith("_"))[:12]
+            raise InputError(
+                f"Expected {part!r} in {module}, found {', '.join(public) or 'nothing'}. "
+                "Name the object that wrap_system made."
+            )
+        value = getattr(value, part)
+    target = as_target(value, text)
+    if origin_of(target).others and target.name == UNTITLED:
+        return settled(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
+    return target
+
+
+def as_target(found: Any, text: str) -> Target:
+    """The object, or what it makes; InputError unless it has all that a target has."""
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "scoped_claims")):
+        what = f"{text!r} to make a system without arguments"
+        with expecting(what, found, "Give the system itself."):
+            found = found()
+    missing = FAMILIES["targets"].missing(found)
+    if missing:
+        raise InputError(
+            f"Expected a system as {text!r}, got {type(found).__name__} without "
+            f"{', '.join(missing[:6])}. Make it with fedrec_auditor.wrap_system."
+        )
+    target: Target = found
+    return target
+
+
+def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
+    """The target with these numbers among its fields; InputError on a name that it has not."""
+    if not settings:
+        return target
+    known: list[str] = [each.name for each in fields(target)] if is_dataclass(target) else []
+    for key in settings:
+        if key not in known:
+            raise InputError(
+                f"Expected a setting of {text} ({', '.join(known)}), got {key!r}. "
+                f"{near_names(key, known, '') or 'Rename it.'}"
+            )
+    changed: _Claimant = replace(target, **settings)  # type: ignore[type-var]
+    return changed
+
+
+def stating(target: Target, claims: Sequence[StatedClaim]) -> Target:
+    """The target with these claims instead of its own, if there are any.
+
+    InputError unless somebody else states its claims: others compute them.
+    """
+    if not claims:
+        return target
+    if not origin_of(target).others:
+        raise InputError(
+            f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
+            f"{len(claims)}. Leave them out."
+        )
+    return settled(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
+
+
+def is_ours(target: Target) -> bool:
+    """Whether it is a member of this program, which its version and settings tell."""
+    own = __package__.partition(".")[0]
+    return type(target).__module__.startswith(f"{own}.") and not origin_of(target).others
+
+
+def identity(target: Target) -> str:
+    """What tells an object from another of its name: its digest, or that of code and values.
+
+    With that of the code beside a recording, if there is some.
+    """
+    own, code = getattr(target, "digest", None), origin_of(target).code
+    if not isinstance(own, str):
+        own = hashlib.sha256(cloudpickle.dumps(target)).hexdigest()
+    return own if code is None else f"{own} {identity(code)}"

@@ -1,10 +1,12 @@
-"""What affects the answer (``Plan``), and what only affects the speed (``Resources``)."""
+"""Settings that affect the answer (``Plan``), and plans in TOML files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import tomllib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +19,23 @@ from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
-from fedrec_auditor.auditor.plan.members import PlanError, make_member, spelled_out
-from fedrec_auditor.auditor.plan.setting_texts import (
+from fedrec_auditor.auditor.plan.members import (
     LEARNS,
     OBJECT,
     PARTS,
     Number,
+    PlanError,
+    make_member,
     pairs,
     settings_of,
+    spelled_out,
 )
 from fedrec_auditor.auditor.plan.sources import check_source
-from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims
+from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims, read_toml, statements
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.systems.base import Target
+
 
 SIDE = ("users", "items", "attributes", "bins")
 DATA = ("data", "columns", *SIDE, "min_user", "min_item", "min_rating")
@@ -336,7 +341,7 @@ def make_target(name: str, plan: Plan) -> Target:
     own the object ``module:object``, with the plan's claims.
     """
     if OBJECT in name:
-        from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
+        from fedrec_auditor.auditor.plan.members import load_object, settled, stating
 
         made = settled(load_object(name), plan.settings.get(name, {}), name)
         return stating(made, plan.claims)
@@ -460,3 +465,35 @@ def _refused(error: ValidationError) -> PlanError:
         why = f"It is a list, for example [{shown}]"
     key = ".".join(map(str, location))[:80]
     return PlanError(f"{key}={shown} is refused: {why}. Give another value.", *location)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
+    text, values = read_toml(path, "plan file")
+    try:
+        plan = make_plan(values)
+        for name in plan.resolved().targets:
+            make_target(name, plan)
+    except PlanError as error:
+        raise InputError(f"{path}, line {_line(error.location, text)}: {error}") from error
+    return plan
+
+
+def _line(location: tuple[int | str, ...], text: str) -> int:
+    """Line where the statement begins with which the keys of ``location`` come into a TOML text.
+
+    The beginnings of the text are parsed, up to the end of one statement and another, by bisection:
+    exact for dotted and quoted keys, inline tables and values of several lines.
+    """
+    text = text.replace("\r\n", "\n")
+    lines, ends = text.split("\n"), [end for end, _ in statements(text)]
+
+    def there(statement: int) -> bool:
+        value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))
+        for part in location:
+            if isinstance(value, dict):
+                value = value.get(part)
+        return value is not None
+
+    first = bisect_left(range(len(ends) - 1), True, key=there)
+    return ends[first - 1] + 1 if first and there(first) else 1

@@ -10,23 +10,26 @@ from typing import TypeVar
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.canary_game import QUICK, NotPlayed
+from fedrec_auditor.auditor.games.canary_game import (
+    QUICK,
+    Memory,
+    NotPlayed,
+    Parallel,
+    Store,
+    in_turn,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.client_order import ClientOrder
-from fedrec_auditor.auditor.games.draws import Memory, Parallel, Store, in_turn
-from fedrec_auditor.auditor.games.game import Game, Readings
-from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, Halves
+from fedrec_auditor.auditor.games.game import COUNT, QUICK_COUNT, Game, Halves, Readings
 from fedrec_auditor.auditor.games.informative import Informative, informative
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.row_order import ClientOrder, SimulatedClient
 from fedrec_auditor.auditor.judging import accounting
-from fedrec_auditor.auditor.machine.stage import TRAINING, stage
+from fedrec_auditor.auditor.machine.progress import TRAINING, stage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.run.paced_runs import BUDGET, paced
 from fedrec_auditor.auditor.run.tasks import (
     BOUNDS,
     QUICK_ROUNDS,
@@ -38,7 +41,7 @@ from fedrec_auditor.auditor.run.tasks import (
     ground,
     guesser,
 )
-from fedrec_auditor.auditor.run.workload import check_halves
+from fedrec_auditor.auditor.run.workload import BUDGET, check_halves, paced
 from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Power

@@ -23,10 +23,10 @@ from typing import Any
 import threadpoolctl
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.auditor.games.canary_game import Memory
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.draws import Memory
 from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
@@ -35,8 +35,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     without_refuted_proofs,
 )
 from fedrec_auditor.auditor.machine import workers
-from fedrec_auditor.auditor.machine.progress import Observer, Watch, note, noted, shown
-from fedrec_auditor.auditor.machine.stage import TRAINING
+from fedrec_auditor.auditor.machine.progress import TRAINING, Observer, Watch, note, noted, shown
 from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
 from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.versions import versions
@@ -54,7 +53,7 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.spill import mapped
 from fedrec_auditor.targets.systems.base import Population, Run, Target
-from fedrec_auditor.targets.wrapped.contained import contained
+from fedrec_auditor.targets.wrapped.client import contained
 
 logger = logging.getLogger(__name__)
 

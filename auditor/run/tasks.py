@@ -18,9 +18,9 @@ from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.games.canary_game import QUICK, Ground
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL, ONE_RUN
 from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN
+from fedrec_auditor.auditor.plan.members import OBJECT
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned
-from fedrec_auditor.auditor.plan.setting_texts import OBJECT
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
 from fedrec_auditor.reports.rows import (
     AttackRow,

@@ -1,10 +1,11 @@
-"""Workload: what a training takes at least, told from its settings before it starts."""
+"""Workload: what a training costs at least by its settings, and how many runs a game makes."""
 
 from __future__ import annotations
 
 import math
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -13,15 +14,20 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.games.attribute import most_held
-from fedrec_auditor.auditor.games.game import FEWEST, NUMBERS
-from fedrec_auditor.auditor.games.halves import COUNT, QUICK_COUNT, QUICK_SECONDS, SECONDS
+from fedrec_auditor.auditor.games.canary_game import FEWEST_RUNS, SECONDS, Simulation
+from fedrec_auditor.auditor.games.game import (
+    COUNT,
+    FEWEST,
+    HALF_SECONDS,
+    NUMBERS,
+    QUICK_COUNT,
+    QUICK_HALF_SECONDS,
+)
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import MANIFEST
-from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.systems.base import Target
-from fedrec_auditor.targets.systems.cost import Cost
+from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
+from fedrec_auditor.targets.systems.base import Cost, Target
 
 LONGEST = 30 * 86_400.0
 """Seconds beyond which a training is refused."""
@@ -188,7 +194,7 @@ def _as_read(count: int, dtype: np.dtype[Any]) -> float:
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
     """InputError if ``Halves`` of this target take too long by its settings."""
-    count, most = (QUICK_COUNT, QUICK_SECONDS) if quick else (COUNT, SECONDS)
+    count, most = (QUICK_COUNT, QUICK_HALF_SECONDS) if quick else (COUNT, HALF_SECONDS)
     told = count * Workload.of(target, interactions).seconds / 2
     if told > most:
         remedy = "without --quick" if quick else "fewer users"
@@ -206,3 +212,26 @@ def _most_raised(target: Target) -> tuple[str, float]:
         if isinstance(default, int | float) and 0 < default < value
     }
     return max(raised, key=raised.__getitem__, default=("", 0.0))
+
+
+BUDGET = 4 * SECONDS
+"""Seconds of one processor for the runs of a setting, where nobody says how many they are."""
+_TIMED = 3  # runs, of which the fastest counts: load elsewhere slows some
+_EACH = 2 * 1.25  # runs of both worlds, and those that fit the rule
+
+
+def paced(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
+    """``runs`` of each world, or as many as take so many ``seconds``; and those of one run.
+
+    By the time of a few that do not count, before any that do; no clock is looked at afterwards.
+    In seconds of the processor, so that other load on the machine hardly changes how many runs are
+    made; they are said, and nothing stops a game.
+    """
+    each = math.inf
+    for seed in np.random.SeedSequence(0).spawn(_TIMED):
+        started = time.process_time()
+        simulation(0, 1, seed)
+        each = min(each, time.process_time() - started)
+        if _EACH * runs * each <= seconds:
+            return runs, each
+    return min(runs, max(FEWEST_RUNS, int(seconds / (_EACH * each)))), each

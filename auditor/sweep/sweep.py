@@ -19,8 +19,16 @@ from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
 from fedrec_auditor.auditor.run.tasks import Audit, left_out
 from fedrec_auditor.auditor.run.trainings import METHOD
-from fedrec_auditor.auditor.sweep.figures import figures_of, overall, relative
-from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis, Variant, axes_in, variants
+from fedrec_auditor.auditor.sweep.grid import (
+    PRIVACY,
+    Axis,
+    Variant,
+    axes_in,
+    figures_of,
+    overall,
+    relative,
+    variants,
+)
 from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports import store
 from fedrec_auditor.reports.frontier import NOT_PLAYED, AnswerRow, VariantRow

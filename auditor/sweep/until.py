@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage
 from fedrec_auditor.auditor.games.canary_games import LOCAL
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.trainings import OverTrainings, over_trainings
-from fedrec_auditor.auditor.sweep.figures import ratios
+from fedrec_auditor.auditor.sweep.grid import ratios
 from fedrec_auditor.reports.frontier import (
     AT_DELTA,
     BEYOND,

@@ -37,7 +37,7 @@ def assert_ldp(
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=10_000).verdict
     <Verdict.CONSISTENT: 'CONSISTENT'>
     """

@@ -54,7 +54,7 @@ class Case:
 class MechanismContract:
     """Laws of a mechanism, one per test. Extend the class, and set ``subject`` to a ``Case``.
 
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> class TestBitFlip(MechanismContract):
     ...     subject = Case(BitFlip(0.9, 0.3), inputs=np.array([0, 1]), outputs=np.array([0, 1]))
     """

@@ -18,10 +18,9 @@ import pytest
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.auditor.games.draws import Draws
+from fedrec_auditor.auditor.games.canary_game import Draws
 from fedrec_auditor.auditor.games.local import LocalGame, designed
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
@@ -97,7 +96,7 @@ class TargetCase:
 class TargetContract:
     """Laws of a target, one per test. Extend the class, and set ``subject`` to a ``TargetCase``.
 
-    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+    >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
     >>> class TestFcf(TargetContract):
     ...     subject = TargetCase(Fcf(rounds=2))
     """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.hockey_stick import log_ratio as log_ratio_of_masses
+from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
 from fedrec_auditor.auditor.tracing.mixture import (
     Floats,
     Lattice,

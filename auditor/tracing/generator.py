@@ -18,8 +18,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
 from fedrec_auditor.auditor.tracing.lines import SEED, Line, Piece, exact
-from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, NotTraced, Path
-from fedrec_auditor.auditor.tracing.sources import Discrete, Real
+from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, Discrete, NotTraced, Path, Real
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settled
 
 _MOST_VALUES = 1 << 12

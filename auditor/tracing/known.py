@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.targets.mechanisms.parts import rates
+from fedrec_auditor.targets.mechanisms.parts import uses
 
 
 def words(text: str) -> set[str]:
@@ -100,7 +100,7 @@ _MODULES: dict[Any, str] = {
     # Numbers that are computed from their operands.
     fractions: "Fraction",
     # The auditor's own: rates by decimals of 60 digits, in a context of which nothing else is read.
-    rates: "flip_rate share_of_noise at_least check_rate_epsilon",
+    uses: "flip_rate share_of_noise at_least check_rate_epsilon",
 }
 _CLASSES: tuple[Any, ...] = (
     int, float, bool, str, bytes, complex, list, tuple, dict, set, frozenset, object, type,

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.tracing.answers import close, leaf, read
 from fedrec_auditor.auditor.tracing.lines import Cells
+from fedrec_auditor.auditor.tracing.paths import Mass, Source
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
-from fedrec_auditor.auditor.tracing.sources import Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
     HOLE,

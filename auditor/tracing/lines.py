@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path
-from fedrec_auditor.auditor.tracing.sources import Real, Source
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, Real, Source
 
 Cells = dict[Source, Any]
 Piece = tuple[Cells, Any]

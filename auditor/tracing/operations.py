@@ -14,11 +14,10 @@ import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
-from fedrec_auditor.auditor.tracing.construction import Construction
 from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, Lazy, Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.lines import pick
-from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
+from fedrec_auditor.auditor.tracing.objects import METACLASSES, Construction, NativeMethod, Partial
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 SEQUENCES = (list, tuple, range, str, bytes, dict, bytearray, deque, defaultdict)

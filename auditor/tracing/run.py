@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import answers
-from fedrec_auditor.auditor.tracing.answers import Answer, Raised, leaf, read
+from fedrec_auditor.auditor.tracing.answers import Answer, Forms, Raised, forms_of, leaf, read
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
-from fedrec_auditor.auditor.tracing.forms import Forms, forms_of
 from fedrec_auditor.auditor.tracing.gate import Thrown
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
@@ -26,17 +25,19 @@ from fedrec_auditor.auditor.tracing.lines import Cells, Line
 from fedrec_auditor.auditor.tracing.paths import (
     RUN,
     Changed,
+    Discrete,
     LeftOut,
+    Mass,
     NotTraced,
     OutOfSteps,
     Path,
+    Source,
     StepBudget,
     paths,
 )
 from fedrec_auditor.auditor.tracing.rewriting import line_of
-from fedrec_auditor.auditor.tracing.sources import Discrete, Mass, Source
 from fedrec_auditor.auditor.tracing.symbols import Symbol
-from fedrec_auditor.targets.wrapped.contained import message_of
+from fedrec_auditor.targets.wrapped.client import message_of
 
 # Replays in all, and the draws they take, about; beyond those that show every value.
 _REPLAYS, _REPLAYED, _FEWEST = 24, 1 << 13, 2

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf
 from fedrec_auditor.auditor.tracing.lines import Cells, Line
 from fedrec_auditor.auditor.tracing.mixture import Mixture, mixture_of
-from fedrec_auditor.auditor.tracing.paths import NotTraced
+from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
 from fedrec_auditor.auditor.tracing.run import Branch
-from fedrec_auditor.auditor.tracing.sources import Mass
 from fedrec_auditor.auditor.tracing.symbols import joined
 
 HOLE = "a number with a density"

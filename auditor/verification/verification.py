@@ -1,4 +1,4 @@
-"""What was found out about a randomizer's privacy ratio, and the verdict on its claim."""
+"""Result of a verification: what is known of a randomizer's ratio, and the verdict on its claim."""
 
 from __future__ import annotations
 
@@ -8,16 +8,55 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements import Bound, Claim, Side, Witness
 from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Gate, Verdict, judge
 from fedrec_auditor.auditor.exact.fit import Check, Status
-from fedrec_auditor.auditor.verification.words import cut, entry, power, ratio
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.reports.paragraph import FULL, paragraph
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.reports.say import WORDS, capitalized
+
+_LABEL = 12
+_LONGEST = 500
+# Beyond this exponent a ratio is written as a power of e: doubles end soon after.
+_WRITABLE = 40.0
+
+
+def ratio(witness: Witness, delta: float, known: float) -> str:
+    """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies.
+
+    ``known`` is its logarithm where doubles may not hold P and Q, infinite if nothing is known.
+    """
+    p, q = witness.probability_a - delta, witness.probability_b
+    if p <= 0:
+        return "none above delta" if delta > 0 else "of two numbers below the smallest double"
+    if (q == 0 or math.isinf(p)) and math.isfinite(known):
+        return f"{power(known)}, of numbers that no double holds"
+    if q == 0:
+        return "infinite"
+    exponent = math.log(p) - math.log(q)
+    if delta > 0:
+        return f"(P - delta) / Q = {power(exponent)}"
+    if witness.copies > 1:
+        return f"{power(exponent * witness.copies)} over {witness.copies} copies"
+    return power(exponent)
+
+
+def power(exponent: float) -> str:
+    """e to the exponent, as a number where doubles hold it."""
+    return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
+
+
+def cut(text: str) -> str:
+    """``text``, or the first 500 characters of it."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def entry(label: str, text: str, width: int) -> str:
+    """One labelled paragraph of ``width`` columns with a hanging indent."""
+    return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
+
 
 UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
 """The source of a bound on answers that are texts and never repeat, as ciphertexts do."""
@@ -50,7 +89,7 @@ class Verification:
     verdict and ``epsilon_lower`` are by that.
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
-    >>> from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+    >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> found = verify_ldp(BitFlip.symmetric(1.0), epsilon=0.5, samples=10_000)
     >>> found.verdict, round(found.epsilon_lower, 6), found.exact
     (<Verdict.VIOLATED: 'VIOLATED'>, 1.0, True)

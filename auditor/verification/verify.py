@@ -1,53 +1,208 @@
-"""``verify_ldp``: one randomizer held against one claim."""
+"""``verify_ldp``: one randomizer held against one claim, by a pair of inputs and drawn outputs."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import (
-    Bound,
-    check_confidence,
-    check_delta,
-)
-from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements import Bound, Claim, check_confidence, check_delta
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, steered
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
 from fedrec_auditor.auditor.exact.pair_search import NoCurve
 from fedrec_auditor.auditor.exact.search import exact_search
 from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
-from fedrec_auditor.auditor.tracing.prove import prove
-from fedrec_auditor.auditor.verification.budget import WIDE_NUMBERS, WIDE_SAMPLES, Budget
-from fedrec_auditor.auditor.verification.checks.call_order import Clocks, clocks_of
-from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
+from fedrec_auditor.auditor.tracing.trace import prove
+from fedrec_auditor.auditor.verification.checks.repeated_calls import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.run import run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
-from fedrec_auditor.auditor.verification.pair import pair_from
+from fedrec_auditor.auditor.verification.checks.shared_evidence import (
+    ClaimUnderTest,
+    SharedEvidence,
+)
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
-from fedrec_auditor.auditor.worlds.sampler import (
-    LEAST_TOGETHER,
-    Sampler,
-    beginning_again,
-)
+from fedrec_auditor.auditor.worlds.sampler import LEAST_TOGETHER, TOGETHER, Sampler, beginning_again
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, check_seed
+from fedrec_auditor.targets.settings import Checked, Range
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from fedrec_auditor.auditor.exact.output_distribution import Density
     from fedrec_auditor.targets.mechanisms.base import Mechanism
+
+
+MOST_SAMPLES = 10**10
+SIZED_SAMPLES = 1_000_000
+"""Default draws per input of a callable that draws many at once."""
+SINGLE_SAMPLES = 100_000
+"""Default draws per input of a callable that draws one at a time, or answers that are no arrays."""
+FEWEST = 100
+"""Draws of an input that are worth a measurement."""
+WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
+"""Most numbers per input by default, and the draws of outputs however wide."""
+# Calls by which draws are timed: so many, each for so many times as many outputs as the last, while
+# the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
+# negligible where an output of it takes so many times the least at most; turns there are at least.
+_PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
+# The share of the seconds that draws are planned to take: rules are fitted, too.
+_PLANNED = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(Checked):
+    """The ``samples`` of each input and the ``seconds`` in all that were asked for, or None."""
+
+    samples: Annotated[int | None, Range("[100, 1e10]", "from 100 to 10,000,000,000")] = None
+    seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
+
+    def most(self, sampler: Sampler) -> int:
+        """Draws of an input: those asked for, or as many as are usual."""
+        many = sampler.sized and not sampler.fields
+        return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
+
+    def paced(
+        self,
+        sampler: Sampler,
+        inputs: Sequence[Any],
+        most: int,
+        *,
+        share: float = 1.0,
+        fewest: int = FEWEST,
+    ) -> tuple[Sampler, int, str]:
+        """Draws of an input that take a share of the seconds, by the time of some made for that.
+
+        ``most`` at most, and that where there is no limit. No clock is looked at afterwards: load
+        changes how many draws are made, and not what they say. Two measurements of two inputs each,
+        their selection splits of all inputs, and the checks. The slower one of the first and the
+        last input counts. Calls that cost much whatever they are for are made for more outputs:
+        fewer turns, as the sampler that is given back makes them, and the words say, as they say
+        the number. InputError if fewer than ``fewest`` draws are allowed, or than 8 turns.
+        """
+        if self.seconds is None:
+            return sampler, most, ""
+        left = share * self.seconds
+        rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
+        costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
+        for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
+            taken = []
+            for value in (inputs[0], inputs[-1]):
+                start = time.perf_counter()
+                sampler.draw(value, rng, size)
+                taken.append(time.perf_counter() - start)
+            last, best = best, max(taken) / size
+            costs[size] = best
+            spent += sum(taken)
+            flat = last < _NEAR * best and spent > left / 40
+            if flat or spent + _LARGER * sum(taken) > _PILOTED * left:
+                break
+            size = min(_LARGER * size, TOGETHER)
+
+        def draws_at(each: float) -> int:
+            return int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
+
+        size, each = 1, best
+        if sampler.sized:
+            enough = (n for n in costs if draws_at(costs[n]) >= most or costs[n] <= _NEAR * best)
+            each = costs[size := next(enough)]
+        draws, least = draws_at(each), max(size, LEAST_TOGETHER)
+        fewest = max(fewest, _FEWEST_TURNS * size)
+        if draws < fewest:
+            call = f"a call for {size}" if size > 1 else "one draw"
+            wanted = math.ceil(2.0 / share * fewest * each * (4 + len(inputs)))
+            raise InputError(
+                f"Expected seconds for {fewest} draws of an input at least, got "
+                f"seconds={self.seconds:g}, where {call} takes {each * size:.3g} s. Give {wanted}, "
+                "say."
+            )
+        if draws >= most:
+            return sampler, most, ""
+        paced = (
+            f"; {self.seconds:g} seconds became {draws:,} draws of an input, by the time of some"
+        )
+        if least <= LEAST_TOGETHER:
+            return sampler, draws, paced
+        slow = f"; a call takes {least * each:.2g} s, so each was for {least} outputs of an input"
+        return replace(sampler, least=least), draws, f"{paced}{slow}"
+
+
+_SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
+_FEWEST, _FEWEST_PAIRS = 100, 8
+
+
+def pair_from(
+    sampler: Sampler,
+    strategy: SearchStrategy[Any],
+    *,
+    claim: Claim,
+    samples: int,
+    seed: np.random.SeedSequence,
+    paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MOST_SAMPLES,
+) -> list[Any]:
+    """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
+
+    Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
+    larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
+    excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
+    measured, so many as take no more draws than ``samples`` of each input (8 at the least, of 100
+    draws), or than the first pair is ``paced`` to. InputError for a strategy without two different
+    inputs.
+    """
+    from hypothesis import strategies as st
+
+    entropy = int(seed.generate_state(1)[0])
+    allowed: list[int] = []
+    scores: dict[Hashable, float] = {}
+
+    def draws() -> int:
+        return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
+
+    def score(pair: tuple[Any, Any]) -> float:
+        key = identity(pair[0]), identity(pair[1])
+        if key[0] == key[1]:
+            return -1.0
+        if key not in scores:
+            if allowed and len(scores) >= min(
+                _MOST_PAIRS, max(_FEWEST_PAIRS, allowed[0] // draws())
+            ):
+                return -1.0
+
+            def shown(unread: list[Any]) -> float:
+                rng = np.random.default_rng([entropy, len(unread)])
+                read = sampler.reading(pair, rng, unread=unread)
+                if not allowed:
+                    allowed.append(min(samples, paced(read, pair)))
+                worlds, delta = read.worlds(pair), claim.delta
+                bound = JointBinomial().bound(
+                    worlds, delta=delta, confidence=0.95, samples=draws(), rng=rng
+                )
+                return bound.epsilon
+
+            scores[key] = beginning_again(shown)
+        return scores[key]
+
+    pairs = st.tuples(strategy, strategy)
+    found, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES)
+    if found < 0:
+        raise InputError(
+            "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
+        )
+    if exceeds(found, claim.epsilon):
+        above = (claim.epsilon + found) / 2.0
+        _, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES, above=above)
+    return list(pair)
+
 
 Randomizer = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.worlds.guesses import GuessCounts, expected_epsilon, failure_mass
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,

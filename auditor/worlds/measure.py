@@ -10,10 +10,8 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon
+from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
@@ -56,7 +54,7 @@ def measure(
     given: it holds at ``confidence`` as well, and accuses an honest system with probability
     (1 - confidence)^2 at most.
 
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
     >>> from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
     >>> worlds = Worlds(

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.worlds.fields import Fields, opaque, plain
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, checked_outputs
 from fedrec_auditor.targets.mechanisms.base import plainly
-from fedrec_auditor.targets.wrapped.contained import message_of
+from fedrec_auditor.targets.wrapped.client import message_of
 
 T = TypeVar("T")
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

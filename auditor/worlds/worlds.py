@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Witness
-from fedrec_auditor.accountants.statements.scope import Scope
-from fedrec_auditor.auditor.machine.stage import stage
+from fedrec_auditor.accountants.statements import Scope, Witness
+from fedrec_auditor.auditor.machine.progress import stage
 from fedrec_auditor.auditor.worlds.fields import Fields
-from fedrec_auditor.targets.wrapped.contained import message_of
+from fedrec_auditor.targets.wrapped.client import message_of
 
 BLOCK, BLOCK_ENTRIES = 1 << 16, 1 << 22
 """Most outputs drawn at once, and most entries of them: what bounds the memory of a measurement,
@@ -51,7 +50,7 @@ class Worlds:
 
     Examples
     --------
-    >>> from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+    >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> coins = Worlds(
     ...     names=("a fair coin", "a biased coin"),
     ...     scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),

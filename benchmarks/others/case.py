@@ -8,7 +8,7 @@ from typing import Any
 
 import fedrec_auditor
 from fedrec_auditor.auditor.verification import Verification
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 Call = Callable[..., Any]
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from benchmarks.others.case import Call, Case
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 DOUBLES = (
     "theirs: value + noise is a sum of doubles, and its last bits depend on the value; that the "

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, audited, verified
 from benchmarks.wild.fedgcdr import DELTA, EPSILON, SIGMA
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
     "LafinHana/FedGCDR",

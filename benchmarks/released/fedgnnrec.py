@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, audited, verified
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
     "Aeolian2001/FedGNNRec",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout
 from benchmarks.released.figures import ASKED, audited, verified
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
     "Di-Chai/FedMF",

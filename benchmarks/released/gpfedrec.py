@@ -19,7 +19,7 @@ from numpy.random import Generator
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, audited
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
     "Zhangcx19/GPFedRec",

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import ASKED, audited
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
     "hi-weiyuan/PTF-FedRec",

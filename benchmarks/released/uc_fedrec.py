@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.released.checkout import Checkout
 from benchmarks.released.figures import verified
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 CODE = Checkout(
     "HKUST-KnowComp/UC-FedRec",

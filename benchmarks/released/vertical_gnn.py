@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.released.checkout import Checkout, seed_globals
 from benchmarks.released.figures import verified
-from fedrec_auditor.targets.mechanisms.ternary import Ternary
+from fedrec_auditor.targets.mechanisms.report_mechanisms import Ternary
 
 CODE = Checkout(
     "maiph123/VerticalGNN",

@@ -10,7 +10,7 @@ from scipy import stats
 
 from benchmarks.wild import exact, one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.auditor.verification import Density
 

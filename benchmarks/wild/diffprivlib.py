@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.others import diffprivlib as others
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 INSTALLED.load("diffprivlib.mechanisms", "diffprivlib.models")

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PROTOTYPES = INSTALLED.load("dp_learning_ff.prototypes")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("fairhealth.federated.privacy", "fairhealth", "fairhealth.federated")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 EPSILON, DELTA = 8.0, 1e-5
 SIGMA = math.sqrt(2.0 * math.log(1.25 / DELTA)) / EPSILON

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 _PARTS = ("fedml", "fedml.core", "fedml.core.dp", "fedml.core.dp.frames", "fedml.core.dp.common")

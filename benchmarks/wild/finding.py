@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.others.case import CONFIDENCE, Case
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 MECHANISMS = (
     "accountant",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("flwr.supercore.differential_privacy", "flwr", "flwr.supercore.logger")

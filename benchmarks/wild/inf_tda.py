@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 MECHANISM = INSTALLED.load("InfTDA.mechanism", "InfTDA")

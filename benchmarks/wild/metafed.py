@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 PRIVACY = INSTALLED.load("metafed.privacy.differential_privacy", "metafed", "metafed.privacy")

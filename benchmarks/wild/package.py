@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.wild.finding import Finding
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 HERE = Path(__file__).parent
 INSTALLED = HERE.parents[1] / "build" / "wild"

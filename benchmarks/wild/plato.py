@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import at_once, exact
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 UNARY = INSTALLED.load("plato.utils.unary_encoding", "plato", "plato.utils", "plato.processors")

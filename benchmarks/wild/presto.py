@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.wild import at_once, exact, one_by_one
 from benchmarks.wild.package import Package
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 INSTALLED = Package.of(__name__)
 EPSILON, DELTA, LARGEST = 1.0, 1e-5, 3

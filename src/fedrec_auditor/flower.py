@@ -6,6 +6,6 @@
 """
 
 from fedrec_auditor.auditor.own.flower_app import claims, wrap
-from fedrec_auditor.targets.wrapped.flower.record_uploads import RecordUploads
+from fedrec_auditor.targets.wrapped.flower.flower_client import RecordUploads
 
 __all__ = ["RecordUploads", "claims", "wrap"]

@@ -12,18 +12,21 @@ from pathlib import Path
 from fedrec_auditor.accountants.errors import IncompleteError
 from fedrec_auditor.targets.cache import cache, cached, keep
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
 from fedrec_auditor.targets.datasets.parts.joined import (
+    GENDERS,
+    GENRES,
+    LICENCE,
     STARS,
     Genres,
+    MovieLens,
+    Pairs,
     Trait,
     assemble,
     movies,
     users,
 )
-from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, LICENCE, MovieLens
-from fedrec_auditor.targets.datasets.parts.pairs import Pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
 OFFICIAL = ("u.data", "u.user", "u.item")
 RECBOLE = ("ml-100k.inter", "ml-100k.user", "ml-100k.item")

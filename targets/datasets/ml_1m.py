@@ -6,19 +6,21 @@ from functools import partial
 
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import Batches, of_parquet
-from fedrec_auditor.targets.datasets.parts.block import broken, in_arrow
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.columns import broken, in_arrow
 from fedrec_auditor.targets.datasets.parts.joined import (
+    GENDERS,
+    GENRES,
     STARS,
     Genres,
+    MovieLens,
+    Pairs,
     Trait,
     assemble,
     movies,
     users,
 )
-from fedrec_auditor.targets.datasets.parts.movielens import GENDERS, GENRES, MovieLens
-from fedrec_auditor.targets.datasets.parts.pairs import Pairs
 from fedrec_auditor.targets.datasets.parts.source import Source
+from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
 PAIRS_ONLY = ("interactions.parquet", "users.dat", "movies.dat")
 PAIR_COLUMNS = {"user": "userID", "item": "movieID"}

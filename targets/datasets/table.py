@@ -11,13 +11,18 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, REPAIR, Column
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
-from fedrec_auditor.targets.datasets.parts.identifiers import unique
-from fedrec_auditor.targets.datasets.parts.moments import Moments, unix_seconds
-from fedrec_auditor.targets.datasets.parts.pairs import Pairs, in_order, latest
+from fedrec_auditor.targets.datasets.parts.columns import (
+    NUMBER,
+    REPAIR,
+    Column,
+    Moments,
+    unique,
+    unix_seconds,
+)
+from fedrec_auditor.targets.datasets.parts.joined import Pairs, in_order, latest
 from fedrec_auditor.targets.datasets.parts.table_file import (
     SAID,
+    Delimited,
     row_for_header,
     table_file,
     usual_column,

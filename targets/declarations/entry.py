@@ -11,10 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Basis, Claim, Scope, Side, StatementKind
 from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 

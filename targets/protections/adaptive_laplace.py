@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
 from fedrec_auditor.targets.settings import Knob, Positive, numbers

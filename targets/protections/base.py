@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.base import Mechanism

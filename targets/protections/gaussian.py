@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.scope import Unit
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.accountants.statements import Unit
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.settings import Knob, Positive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.protections.base import Promise
 from fedrec_auditor.targets.protections.parts.noise import LaplaceNoise
 from fedrec_auditor.targets.settings import Budget, Knob, Positive

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.features import LEVELS
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.mechanisms.piecewise import Piecewise, PiecewiseEpsilon
+from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise, PiecewiseEpsilon
 from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.settings import Checked, Knob, Positive
 from fedrec_auditor.targets.streams import Streams

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 
 
 class Route(Protocol):

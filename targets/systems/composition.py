@@ -12,17 +12,23 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Basis,
+    Claim,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import user_features
 from fedrec_auditor.targets.learners.base import Catalogue, Learner
 from fedrec_auditor.targets.learners.gcn import Gcn
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.protections.base import Promise, Protection
 from fedrec_auditor.targets.protections.unprotected import Unprotected
 from fedrec_auditor.targets.routes.base import Route

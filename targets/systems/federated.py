@@ -1,30 +1,180 @@
-"""Training of a composition by federated averaging, and what follows for an auditor.
-
-Algorithm 1 of Zhang et al.: every round some users download the model, train it on their own
-interactions and features, and upload all of its parameters; the server takes the mean. A named
-system states the composition; training, claims, events and games follow from its parts.
-"""
+"""Federated systems composed of a learner, a protection and a route, and their worst pairs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations import SYSTEMS
+from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
-from fedrec_auditor.targets.settings import numbers
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.member_class import member_class
+from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.routes.direct import Direct
+from fedrec_auditor.targets.settings import numbers, types
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems import designed_pairs
-from fedrec_auditor.targets.systems.base import DesignedPair, Model
+from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
 from fedrec_auditor.targets.systems.composition import Composition
-from fedrec_auditor.targets.systems.fed_adam import FedAdam
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+_FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
+
+
+@dataclass(slots=True)
+class FedAdam:
+    """FedAdam with ``rate`` eta, and moments that last over rounds.
+
+    Each entry moves by some ``rate`` a round in the direction in which the mean upload left the
+    model, however few devices moved it. The mean is all that is asked of uploads.
+
+    Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
+    and beta_2; both moments begin at 0, and tau only keeps zeros from being divided by.
+    """
+
+    rate: float
+    moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
+
+    def step(self, model: Broadcast, mean: Broadcast) -> Broadcast:
+        """The next model, of the ``mean`` upload under this one, float32."""
+        after = {}
+        for name, table in model.items():
+            change = mean[name] - np.asarray(table, np.float64)  # whose squares are finite
+            first, second = self.moments.get(name, (np.zeros_like(change),) * 2)
+            first = _FIRST * first + (1 - _FIRST) * change
+            second = _SECOND * second + (1 - _SECOND) * np.square(change)
+            self.moments[name] = first, second
+            step = self.rate * first / (np.sqrt(second) + _FLOOR)
+            after[name] = (table + step).astype(np.float32)
+        return after
+
+
+_FAR = 16.0  # clipping bounds that a pushed entry moves
+_ITEMS = 12
+
+
+def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+    """The first entry of the item table of each message, (n, 1)."""
+    item = sent["item"]
+    return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
+
+
+def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
+    """The pair that its protection and learner allow; none where nothing is promised.
+
+    The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
+    """
+    promises = system.protection.promises(system.groups)
+    known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
+    if not known or not any(math.isfinite(promise.epsilon) for promise in promises):
+        return ()
+    small = replace(
+        system,
+        learner=replace(system.learner, dimension=1),  # type: ignore[type-var]
+        route=Direct(),
+        rounds=1,
+        share=1.0,
+        epochs=1,
+        batch=32,
+    )
+    if isinstance(system.protection, Noisy):
+        return _entry(small, system.protection.noise("item"))
+    return _row(small)
+
+
+def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
+    """Two users of two items, of which each holds one: the first row is pushed up, or down.
+
+    The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
+    of training moves the row of the item held far up and that of the negative far down. It is a
+    step of plain SGD: one of Adam is no longer than the rate, and a server that cannot choose the
+    rate reaches less by it than the noise would let through. Where the score is a product with a
+    vector that the device keeps, the server cannot choose the slope: no game.
+    """
+    small = replace(small, optimizer="sgd")
+    profiles = Interactions.of(np.eye(2), name="game")
+    broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
+    if broadcast is None:
+        return ()
+    pair = DesignedPair(
+        target=small,
+        profiles=profiles,
+        broadcast=broadcast,
+        read=first_entry,
+        scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+        names=(
+            "item 0 in the history: its entry is pushed above the clipping bound",
+            "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
+        ),
+    )
+    return (pair,)
+
+
+def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
+    """A model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
+    shapes = small.sent(
+        Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
+    )
+    model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    if "mlp1.weight" in model:
+        root = math.sqrt(slope)
+        model["mlp1.weight"].flat[1] = root  # of (user, item) the item
+        model["mlp1.bias"][:] = 1.0  # the hidden unit is active
+        model["mlp2.weight"][:] = root
+        model["mlp2.bias"][:] = -np.float32(root)
+    elif "user.E" in model:
+        model["user.E"][:] = slope  # features sum to 1 at least
+    else:
+        return None
+    return model
+
+
+def _row(small: Composition) -> tuple[DesignedPair, ...]:
+    """Two users who differ in whether they hold item 0; both hold item 1.
+
+    The one who holds it trains its row; the other one only if it is drawn as a negative. One who
+    draws all rows has nothing to hide.
+    """
+    n_items = max(_ITEMS, 2 * small.negatives + 2)
+    held = np.zeros((2, n_items))
+    held[:, 1] = 1.0
+    held[0, 0] = 1.0
+    profiles = Interactions.of(held, name="game")
+    if not isinstance(small.touched(Population(n_users=2, n_items=n_items)), BitFlip):
+        return ()
+    shapes = small.sent(
+        Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
+    )
+    row = 0.0  # where a float32 resolves any step
+    return (
+        DesignedPair(
+            target=small,
+            profiles=profiles,
+            broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
+            scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
+            names=("item 0 in the history", "item 0 not in the history"),
+        ),
+    )
+
+
+# Training of a composition by federated averaging, and what follows for an auditor.
+#
+# Algorithm 1 of Zhang et al.: every round some users download the model, train it on their own
+# interactions and features, and upload all of its parameters; the server takes the mean. A named
+# system states the composition; training, claims, events and games follow from its parts.
 
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
 """Purposes of a client's randomness."""
@@ -38,7 +188,7 @@ class Federated(Composition):
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
         """One entry pushed to either end of the clipping, or one row that is touched or not."""
-        return designed_pairs.designed_pairs(self)
+        return designed_pairs(self)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
         """Algorithm 1; which users take part is drawn from ``rng``."""
@@ -159,3 +309,61 @@ def _catalogue(clients: Clients) -> Catalogue:
     return Catalogue(
         n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
     )
+
+
+_PARTS = ("learner", "protection", "route")
+
+
+def composed(module: str) -> Callable[[str], type[Federated]]:
+    """What finds the classes of a paper's table by their names: ``__getattr__`` of ``module``.
+
+    The module is the ``systems`` of the paper, where pickles look for them, too.
+    """
+
+    @functools.cache
+    def found(kind: str) -> type[Federated]:
+        paper = Paper.of(module.rpartition(".")[0])
+        for name, declared in paper.composed.system.items():
+            if declared.type == kind:
+                try:
+                    return _made(paper, name, module)
+                except (InputError, ImportError, KeyError, TypeError) as error:
+                    raise InputError(
+                        f"Expected parts and settings of {name!r} that there are, got "
+                        f"{type(error).__name__}: {error} Mend {SYSTEMS} of {paper.name}."
+                    ) from error
+        raise AttributeError(f"module {module!r} has no attribute {kind!r}")
+
+    return found
+
+
+def _made(paper: Paper, name: str, module: str) -> type[Federated]:
+    declared = paper.composed.system[name]
+    known = {field.name: types(Federated)[field.name] for field in fields(Federated)}
+    made = make_dataclass(
+        declared.type,
+        [
+            (key, known[key], _part(key, value) if key in _PARTS else value)
+            for key, value in declared.settings.items()
+        ],
+        bases=(Federated,),
+        namespace={
+            "__doc__": f"{declared.summary}\n\n{declared.doc}".strip(),
+            "called": name,
+            "evaluation": paper.composed.evaluation,
+            "place": declared.place,
+            "basis": declared.basis,
+            "unprotected": declared.unprotected,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+    made.__module__ = module
+    return made
+
+
+def _part(kind: str, given: Any) -> Any:
+    """A learner, protection or route, by its name or a table of its name and settings."""
+    settings = dict(given) if isinstance(given, Mapping) else {"name": given}
+    file = settings.pop("name").replace("-", "_")
+    return member_class(f"fedrec_auditor.targets.{kind}s.{file}", kind)(**settings)

@@ -1,7 +1,8 @@
-"""What the systems of all papers share: one training loop, and the answers most of them give."""
+"""Systems that train in rounds: the one loop, and uploads that are sent once."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
@@ -10,23 +11,26 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Paper, paper_of
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.settings import Checked, Knob, numbers
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repeated, Shuffled
+from fedrec_auditor.targets.mechanisms.parts.uses import RateOrNone
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
+from fedrec_auditor.targets.member_class import member_name
+from fedrec_auditor.targets.settings import Checked, Knob, Whole, numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
+    Cost,
     Evaluation,
     Model,
     Population,
@@ -36,7 +40,6 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Target,
 )
-from fedrec_auditor.targets.systems.cost import Cost
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcript, Uploads
 
 
@@ -272,8 +275,9 @@ class System(Checked, Target, ABC):
 
 def _called(kind: type) -> str:
     """The name of a class on the command line, which none has from those that it extends."""
-    named: str = vars(kind).get("called") or kind.__module__.rpartition(".")[2].replace("_", "-")
-    return named
+    module = kind.__module__.rpartition(".")[2]
+    own = member_name(kind.__name__) if module.endswith("_systems") else module.replace("_", "-")
+    return str(vars(kind).get("called", own))
 
 
 class Unperturbed(System):
@@ -327,3 +331,65 @@ def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> 
             "a factor."
         )
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDistribution(Checked):
+    """P(symbol | v) of one report: 2 coordinate + bit, at entry v in [-1, 1] of that coordinate.
+
+    With one coordinate the symbol is the bit. Algorithm 1 of the paper.
+    """
+
+    epsilon: RateOrNone
+    dimension: Whole = 1
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """Log-probability of the symbol ``output`` given the entry ``value``, broadcast."""
+        coordinate, bit = np.divmod(np.asarray(output), 2)
+        one = OneCoordinate(self.epsilon, 1).log_prob(
+            np.stack([np.zeros_like(bit), bit], axis=-1), np.asarray(value)[..., None]
+        )
+        return np.where(coordinate < self.dimension, one - math.log(self.dimension), -np.inf)
+
+
+class Reporting(System):
+    """Clients send reports of one randomized coordinate each, ``uses`` of them in a horizon."""
+
+    @abstractmethod
+    def report(self, n_items: int) -> OneCoordinate:
+        """The randomizer of one report."""
+
+    def hidden(self, population: Population) -> int:
+        """Among how many users' reports a shuffle hides one: all of them."""
+        return population.n_users
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Reports of two users at opposite corners, before the server or in its shuffle.
+
+        Behind a shuffle it is the distribution of one user's reports among those of all others at
+        the opposite corner. None for units below a report, for a history that comes or goes (users
+        without one are in no corner), and from other vantages.
+        """
+        units = (Unit.REPORT, Unit.USER)
+        if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
+            return None
+        one: Mechanism = self.report(population.n_items)
+        if scope.vantage is Vantage.SHUFFLED:
+            one = Shuffled(self.report(1).epsilon, self.hidden(population))
+        elif scope.vantage is not Vantage.SERVER:
+            return None
+        return Repeated(one, self.uses(scope.horizon))
+
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+        """Each report once a use; behind the shuffle, one shuffle of a report a user each.
+
+        A shuffle that mixes the k reports of all users in one pool is post-processing of k
+        separate shuffles, and so is what is seen behind it. Who takes part is not hidden.
+        """
+        if scope.is_presence:
+            return dp.NonPrivateDpEvent()
+        one = self.report(population.n_items).event()
+        if scope.vantage is not Vantage.SERVER:
+            n_users = self.hidden(population)
+            one = dp.ShuffledDpEvent(self.report(1).epsilon, n_users, binary=True)
+        return dp.SelfComposedDpEvent(one, self.uses(scope.horizon))

@@ -1,24 +1,153 @@
-"""Calls of a client of others: its randomness, its errors, its messages checked."""
+"""Callables of a client: their histories, calls, seeds and checks, kept from ending the process."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import random
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.errors import AuditError, InputError
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
-from fedrec_auditor.targets.wrapped.contained import Ended, contained, message_of
-from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """One user's data: items (k,) in order of time where it is known, else ascending.
+
+    ``items`` are positions in the catalogue, 0 to ``n_items`` - 1; ``ratings`` (k,) float32 and
+    ``timestamps`` (k,) int64, None where the data have none, belong to them. ``attributes`` are the
+    user's, by name, as texts. ``genres`` (n_items, g) are those of all items, None without any.
+    ``device`` is the number by which the server knows the device: it is the same in every round.
+
+    >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
+    >>> len(history), history.dense()
+    (2, array([0., 3., 0., 0., 5., 0.], dtype=float32))
+    """
+
+    items: NDArray[np.int64]
+    ratings: NDArray[np.float32]
+    n_items: int
+    timestamps: NDArray[np.int64] | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    genres: NDArray[np.bool_] | None = None
+    device: int = 0
+
+    def __len__(self) -> int:
+        """Number of interactions."""
+        return len(self.items)
+
+    def dense(self) -> NDArray[np.float32]:
+        """Ratings of all items, (n_items,): 0 where there is none."""
+        out = np.zeros(self.n_items, dtype=np.float32)
+        out[self.items] = self.ratings
+        return out
+
+    @classmethod
+    def of(cls, interactions: Interactions, user: int) -> History:
+        """That of the user in this row; its arrays are copies."""
+        table = interactions.ratings
+        mine = slice(table.indptr[user], table.indptr[user + 1])
+        items, ratings = table.indices[mine].astype(np.int64), table.data[mine].copy()
+        times = None
+        if interactions.timestamps is not None:
+            times = interactions.timestamps[mine].copy()
+            order = np.argsort(times, kind="stable")
+            items, ratings, times = items[order], ratings[order], times[order]
+        return cls(
+            items=items,
+            ratings=ratings,
+            n_items=table.shape[1],
+            timestamps=times,
+            attributes={
+                name: each.categories[each.codes[user]]
+                for name, each in interactions.attributes.items()
+            },
+            genres=interactions.genres,
+            device=int(interactions.users[user]),
+        )
+
+
+_LIBRARIES = (
+    *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
+    os.path.join(Path(__file__).parents[2], ""),
+    "<",  # what is made of a text, as by dataclasses
+)
+"""How the names of our files begin, and those of libraries."""
+
+
+class Ended(Exception):
+    """Others' code asked for the end of the process, or raised what handlers of errors pass on."""
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """A context in which exits and cancellations of others' code are an ``Ended``.
+
+    So are calls of ``os._exit`` in this process; a process that the code forks ends as it likes.
+    Ctrl-C stays what it is.
+    """
+    leave, process = os._exit, os.getpid()
+
+    def refuse(status: int = 0) -> None:
+        if os.getpid() != process:
+            leave(status)
+        raise Ended(f"os._exit({status!r})")
+
+    os._exit = refuse  # type: ignore[assignment]
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise Ended(f"{type(error).__name__}: {message_of(error)}") from error
+    finally:
+        os._exit = leave
+
+
+@contextmanager
+def accountable(name: str) -> Iterator[None]:
+    """A context in which what is raised below a line of others' code is an InputError.
+
+    ``name`` is what their code is called. An error below lines of ours and of libraries alone stays
+    what it is.
+    """
+    try:
+        yield
+    except AuditError:
+        raise
+    except BaseException as error:
+        lines = traceback.extract_tb(error.__traceback__)
+        theirs = [line for line in lines if not line.filename.startswith(_LIBRARIES)]
+        if not theirs:
+            raise
+        where = f"{theirs[-1].filename.rpartition('/')[2]}:{theirs[-1].lineno}"
+        raise InputError(
+            f"Expected {name} to answer, got {type(error).__name__}: {message_of(error)} "
+            f"({where}). Mend it."
+        ) from error
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, in a line; that it says nothing if it cannot."""
+    try:
+        return " ".join(str(error).split())
+    except Exception as fault:
+        return f"a message that cannot be read ({type(fault).__name__})"
+
 
 Function = Callable[..., Any]
 _PAD = (
@@ -181,3 +310,77 @@ def own_randomness() -> Iterator[None]:
         np.random.set_state(numpy)  # noqa: NPY002
         if torch is not None and of_torch is not None:
             torch.set_rng_state(of_torch)
+
+
+_FEW = 0.5  # of the rows of a table: so many are kept one by one
+
+
+@dataclass(slots=True)
+class Packing:
+    """Collects messages of the same names and shapes; ``components`` gives them as a batch.
+
+    ``there`` says which devices sent one: in the place of another is what moves nothing.
+
+    A table of which most messages leave most rows as they were (those of the ``broadcast`` in a
+    model, else zeros) is kept as the rows that moved: memory of those, instead of all.
+    """
+
+    kinds: Callable[[str], Kind]
+    broadcast: Broadcast | None
+    there: list[bool] = field(default_factory=list, init=False)
+    _parts: dict[str, list[tuple[NDArray[np.intp] | None, Any]]] = field(
+        default_factory=dict, init=False
+    )
+    _like: Message = field(default_factory=dict, init=False)
+
+    def add(self, message: Message | None) -> None:
+        """One more message, or None of a device that sends none."""
+        self.there.append(message is not None)
+        self._like = self._like or message or {}
+        for name, array in (message or {}).items():
+            self._parts.setdefault(name, []).append(self._packed(name, array))
+
+    def components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
+        """All messages that were added, in their order, by component.
+
+        If nobody sent any, as many parts of the shapes of an ``example``.
+        """
+        found = {}
+        for name, array in (self._like or example()).items():
+            nothing = self._packed(name, self._rest(name, array))
+            sent = iter(self._parts.get(name, ()))
+            parts = [next(sent) if there else nothing for there in self.there]
+            found[name] = self._component(name, parts)
+        return found
+
+    def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
+        model = (self.broadcast or {}).get(name)
+        if self.kinds(name) is Kind.MODEL and model is not None and model.shape == like.shape:
+            return model.astype(like.dtype, copy=False)
+        return np.zeros_like(like)
+
+    def _packed(self, name: str, array: NDArray[Any]) -> tuple[NDArray[np.intp] | None, Any]:
+        if array.ndim != 2 or array.dtype.kind != "f":
+            return None, array
+        moved = np.flatnonzero((array != self._rest(name, array)).any(axis=1))
+        if len(moved) > _FEW * len(array):
+            return None, array
+        return moved, (array.shape, array[moved])
+
+    def _component(self, name: str, parts: list[tuple[NDArray[np.intp] | None, Any]]) -> Component:
+        kind = self.kinds(name)
+        if all(rows is None for rows, _ in parts):
+            return Dense(np.stack([array for _, array in parts]), kind)
+        shape = next(part[0] for rows, part in parts if rows is not None)
+        dtype = np.result_type(*(part[1] if rows is not None else part for rows, part in parts))
+        whole = np.arange(shape[0])
+        ids = [whole if rows is None else rows for rows, _ in parts]
+        values = [part if rows is None else part[1] for rows, part in parts]
+        return Rows(
+            indptr=np.concatenate([[0], np.cumsum([len(each) for each in ids])]),
+            ids=np.concatenate(ids),
+            values=np.concatenate(values).astype(dtype, copy=False),
+            count=shape[0],
+            kind=kind,
+            rest=self._rest(name, np.empty(shape, dtype)),
+        )

@@ -16,11 +16,11 @@ from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
+    History,
     Message,
     own_randomness,
     place,
 )
-from fedrec_auditor.targets.wrapped.history import History
 from fedrec_auditor.targets.wrapped.structure import Structure
 
 _SEED = 20_240_521

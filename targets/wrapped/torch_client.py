@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 if TYPE_CHECKING:
     import torch

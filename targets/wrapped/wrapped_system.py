@@ -16,7 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import charge
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
@@ -32,6 +32,7 @@ from fedrec_auditor.targets.settings import (
     check,
 )
 from fedrec_auditor.targets.systems.base import (
+    RATE,
     Evaluation,
     Model,
     Origin,
@@ -40,7 +41,6 @@ from fedrec_auditor.targets.systems.base import (
     ScopedClaim,
     Unscored,
 )
-from fedrec_auditor.targets.systems.cost import RATE
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import (
     Broadcast,
@@ -52,15 +52,15 @@ from fedrec_auditor.targets.transcript import (
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,
+    History,
     Message,
+    Packing,
     check_parts,
     expecting,
     own_randomness,
     place,
     takes,
 )
-from fedrec_auditor.targets.wrapped.history import History
-from fedrec_auditor.targets.wrapped.packing import Packing
 from fedrec_auditor.targets.wrapped.probe import Repeated, probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 

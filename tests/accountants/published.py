@@ -19,7 +19,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Scope
 from tests.contracts.events import PRESENCE, SCOPE
 
 

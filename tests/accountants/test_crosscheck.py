@@ -21,12 +21,9 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.crosscheck import cross_check, floor
 from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
+from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.methods.optimal import Optimal
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements import Bound, Side
 from tests.contracts.events import (
     MILLIONS,
     SCOPE,

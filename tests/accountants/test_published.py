@@ -22,14 +22,10 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp, Shuffle
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.methods.optimal import Optimal
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Scope
 from tests.accountants.published import (
     DWORK_ROTH,
     GAUSSIANS,

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
+    Basis,
+    Bound,
+    Claim,
     Horizon,
     Scope,
+    Side,
+    Sizes,
     Unit,
     Vantage,
     any_pair,
 )
-from fedrec_auditor.accountants.statements.sizes import Sizes
 from fedrec_auditor.accountants.verdict import (
     Arithmetic,
     FailOn,

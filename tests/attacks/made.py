@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.interaction_membership import InteractionMembership
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
     AttributeBayes,
     AttributeKnn,
@@ -24,10 +24,13 @@ from fedrec_auditor.attacks.attribute_attacks import (
     _bayes,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, Mixed, condense, table_input
-from fedrec_auditor.attacks.parts.products import Products
-from fedrec_auditor.attacks.parts.ranking import auc_of_classes
-from fedrec_auditor.attacks.parts.supervised import MAJORITY, Problem, SupervisedAttack
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, Mixed, Products, condense, table_input
+from fedrec_auditor.attacks.parts.supervised import (
+    MAJORITY,
+    Problem,
+    SupervisedAttack,
+    auc_of_classes,
+)
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.points import later

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeKnn
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_membership import InteractionMembership
-from fedrec_auditor.attacks.user_membership import UserMembership
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership, UserMembership
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.transcript import Kind
 from tests.attacks.made import sent, view_of

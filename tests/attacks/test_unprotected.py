@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 from dp_accounting import NonPrivateDpEvent
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.attacks.attribute_rows import AttributeRows
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import renamed, scored
@@ -33,7 +32,7 @@ NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
 def seen(name: str) -> View:
     """One round, seen by the server; of systems that may embed items, with embeddings."""
     target = FAMILIES["targets"].member(name)().shortened(1)
-    if isinstance(target, PrivRec | NnSelf):
+    if isinstance(target, Privrec | NnSelf):
         target = replace(target, item_ids=True)
     transcript = target.run(DATA, np.random.default_rng(0)).transcript
     return transcript.view(Vantage.SERVER)

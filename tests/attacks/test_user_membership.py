@@ -9,20 +9,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.user_membership import UserMembership, log_ratios
+from fedrec_auditor.attacks.membership_attacks import UserMembership, log_ratios
 from fedrec_auditor.auditor.games import metrics, user_membership
-from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.games.halves import Halves
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.game import Game, Halves
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfAp, LcfUb
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import DeviceCode, Public, RoundView, View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.contracts.attacks import P_VALUE, AttackCase, alarms

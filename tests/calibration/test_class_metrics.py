@@ -9,9 +9,8 @@ import pytest
 from scipy import stats
 from sklearn import metrics as reference
 
-from fedrec_auditor.attacks.parts.class_f1 import macro_f1
-from fedrec_auditor.attacks.parts.ranking import auc_of_classes
-from fedrec_auditor.auditor.games.class_metrics import (
+from fedrec_auditor.attacks.parts.supervised import auc_of_classes, macro_f1
+from fedrec_auditor.auditor.games.metrics import (
     BALANCED,
     GAIN,
     MACRO,

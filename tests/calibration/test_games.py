@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
 
 pytestmark = pytest.mark.calibration
 PRIVREC = {

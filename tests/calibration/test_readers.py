@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
 from fedrec_auditor.attacks.parts.uploads import item_odds
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.contracts.test_readers import compare_with_the_prior
 from tests.contracts.trainings import data, narrow

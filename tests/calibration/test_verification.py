@@ -21,7 +21,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.bisection import last_failure
-from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial

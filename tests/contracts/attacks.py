@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Inference
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
-from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.auditor.games.game import Game, Halves
 from fedrec_auditor.auditor.testing.targets import seen
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.transcript import (
     Kind,

@@ -36,7 +36,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
     ShuffledDpEvent,
 )
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 
 SCOPE = Scope(
     unit=Unit.USER,

@@ -31,10 +31,9 @@ from scipy import optimize
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import leaves
+from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.methods.base import Accountant
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.statements.bound import Bound, Side, check_delta
-from fedrec_auditor.accountants.statements.scope import Scope
+from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delta
 from tests.contracts.events import (
     DELTAS,
     KINDS,

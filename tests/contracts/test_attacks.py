@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import AttributeMlp
 from fedrec_auditor.attacks.base import (
     Attack,

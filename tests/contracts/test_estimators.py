@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side
+from fedrec_auditor.accountants.statements import Bound, Side
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, RuleAndLimit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import event_epsilon

@@ -16,27 +16,31 @@ from scipy import stats
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.testing import Case, MechanismContract
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve, WorstCase
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
-from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
-from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
-from fedrec_auditor.targets.mechanisms.ternary import Ternary
-from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
+    Clipped,
+    Identity,
+    PrivateAverage,
+    Product,
+    Repeated,
+    Shuffled,
+)
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
+    EmbeddingGaussian,
+    Gaussian,
+    NoiseReplacement,
+    RevealedGaussian,
+    SampledGaussian,
+    VectorGaussian,
+)
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace, SnappedLaplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import (
+    BitFlip,
+    OneCoordinate,
+    Piecewise,
+    Ternary,
+)
 from tests.contracts.laws import BROKEN, hold
 from tests.points import later
 

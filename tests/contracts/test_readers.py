@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.calibration import calibrated

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import exact_bounds
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.workload import cost_of
@@ -31,14 +31,12 @@ from fedrec_auditor.auditor.testing.targets import (
 )
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
-from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
-from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp, LcfUb
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.spill import kept_bytes
 from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
 from fedrec_auditor.targets.systems.federated import Federated

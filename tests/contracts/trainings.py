@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.auditor.games.halves import Halves
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.auditor.games.game import Halves
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Component, Dense, Rows
 from fedrec_auditor.targets.compute import DEFAULT

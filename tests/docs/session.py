@@ -23,8 +23,7 @@ import typer
 
 from fedrec_auditor.auditor.commands.command_line import app, main
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import make_target
-from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.plan import make_target, read_plan
 from fedrec_auditor.auditor.plan.stated_claim import read_claims
 from tests.contracts.laws import hold
 from tests.docs.blocks import ROOT, Block

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.plan.plan import CORE, make_target
-from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.plan import CORE, make_target, read_plan
 from fedrec_auditor.targets.learners.ncf import Ncf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection

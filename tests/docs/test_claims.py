@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, tables
 from fedrec_auditor.auditor.plan.plan import Plan, make_target

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Attribute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Population
 from tests.docs.blocks import ROOT
 
@@ -84,7 +84,7 @@ def test_what_a_second_branch_of_neumf_would_spend() -> None:
 
 def test_how_long_the_noise_of_dp_privrec_is() -> None:
     """Against the longest average of changes, S, which divides out."""
-    system = DpPrivRec()
+    system = DpPrivrec()
     data = Synthetic(n_users=10, n_items=20, profile=5).load()
     categories = {"gender": 2, "age_group": 3, "occupation": 21}
     attributes = {
@@ -108,6 +108,6 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
         vantage=Vantage.PEERS,
         horizon=Horizon.TRAINING,
     )
-    bound = least_upper_bound(DpPrivRec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
+    bound = least_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
     proved = bound.epsilon
     assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE

@@ -36,7 +36,7 @@ from benchmarks.wild.page import message, page
 from benchmarks.wild.rows import INFINITE, known, number, seen, stored
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification import Density
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "found-in-the-wild.md").read_text(encoding="utf-8")

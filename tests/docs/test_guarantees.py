@@ -7,13 +7,12 @@ import re
 from fedrec_auditor.accountants import crosscheck, verdict
 from fedrec_auditor.auditor.games import (
     attribute,
+    canary,
     canary_game,
+    crowd_game,
     game,
-    halves,
     linkage,
     local,
-    many_canaries,
-    training,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run import tasks
@@ -41,19 +40,19 @@ def test_what_a_quick_audit_leaves_out() -> None:
     few = [round(100 * share) for share in attribute.QUICK_SHARES]
     assert numbers("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
     long = make_target("dp-privrec", Plan())
-    full, short = (training.shortened(long, quick).sizes.rounds for quick in (False, True))
+    full, short = (crowd_game.shortened(long, quick).sizes.rounds for quick in (False, True))
     assert numbers("rounds of a `training`") == ([full], [short, full])
     assert numbers("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
     assert numbers("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
     assert ROWS["runs of `round`, `training` and `local` games"][1] == "a tenth"
     assert canary_game.QUICK == 10
     assert numbers("trainings on halves") == (
-        [halves.COUNT],
-        [halves.QUICK_COUNT, halves.QUICK_SECONDS],
+        [game.COUNT],
+        [game.QUICK_COUNT, game.QUICK_HALF_SECONDS],
     )
     assert numbers("users that an attack") == ([game.USERS], [game.QUICK_USERS])
     assert numbers("users that are linked") == ([linkage.USERS], [linkage.QUICK_USERS])
-    assert numbers("canaries") == ([many_canaries.CANARIES], [many_canaries.QUICK_CANARIES])
+    assert numbers("canaries") == ([canary.CANARIES], [canary.QUICK_CANARIES])
     assert numbers("attribute inference: shares") == (
         [*percent, attribute.DRAWS],
         [*few, attribute.QUICK_DRAWS],
@@ -72,4 +71,4 @@ def test_the_population_of_games_is_that_of_a_plan() -> None:
     users, items = Plan().population
     edges = " ".join(TEXT.split())
     assert f"{users} users and {items} items" in edges
-    assert f"`training` games {training.MOST_ROUNDS} rounds" in edges
+    assert f"`training` games {crowd_game.MOST_ROUNDS} rounds" in edges

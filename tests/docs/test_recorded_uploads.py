@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedrec_auditor.targets.components import Kind
-from fedrec_auditor.targets.recorded.manifest import Manifest
+from fedrec_auditor.targets.recorded.recording import Manifest
 from tests.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "recorded-uploads.md").read_text("utf-8")

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.register import FILTERS, NONE, Entry, everything, main, page, unclaimed
 from benchmarks.wild.finding import MECHANISMS
 from benchmarks.wild.rows import stored
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.reports.catalogue import CatalogueRow
 from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, framed
 

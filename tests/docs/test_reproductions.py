@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fedrec_auditor.auditor.plan.families import papers
-from fedrec_auditor.auditor.reproductions.reproduction import names, reproduction
+from fedrec_auditor.auditor.reproductions.reproduction import reproduction, reproduction_names
 from fedrec_auditor.reports.reproductions import Page, Pages, lines
 from tests.docs.alike import alike
 from tests.docs.blocks import ROOT
@@ -20,7 +20,7 @@ TEXT = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
 
 def test_every_paper_is_there_a_figure_a_line() -> None:
     assert lines(WHOLE) == STORED
-    assert tuple(page.name for page in WHOLE.pages) == names()
+    assert tuple(page.name for page in WHOLE.pages) == reproduction_names()
 
 
 @pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedrec_auditor.auditor.verification import verify_ldp
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs" / "verifying-mechanisms.md"

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from tests.docs.blocks import ROOT
 

@@ -11,9 +11,17 @@ import pytest
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Bound,
+    Claim,
+    Horizon,
+    Scope,
+    Side,
+    Unit,
+    Vantage,
+    Witness,
+)
 from fedrec_auditor.auditor.testing.targets import SCOPES
 from fedrec_auditor.reports.glance import Glance, glances
 from fedrec_auditor.reports.record import Record

@@ -10,10 +10,17 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.kind import Basis, StatementKind
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Basis,
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    StatementKind,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.reports.catalogue import (
     CatalogueRow,

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports.comparison import Comparison, Trend
 from fedrec_auditor.reports.record import Record

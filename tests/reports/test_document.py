@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from fedrec_auditor.accountants.statements.kind import Basis
+from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.reports import html, markdown
 from fedrec_auditor.reports.document import (
     Facts,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.reports.charts import RATES, TradeOff, ladder, read_curve, resolution, roc_curve
 from fedrec_auditor.reports.drawing import label_places
 from fedrec_auditor.reports.exposure import Tone, exposure

@@ -9,8 +9,7 @@ from itertools import product
 
 import pytest
 
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Vantage
+from fedrec_auditor.accountants.statements import Claim, Horizon, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports.document import sentences
 from fedrec_auditor.reports.glance import hidden_words

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import html
 from fedrec_auditor.reports.files import TABLES, csv_table, write_tables

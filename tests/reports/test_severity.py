@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.claim import Claim
+from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import FailOn, Gate
 from fedrec_auditor.reports import junit, sarif
 from fedrec_auditor.reports.glance import Glance, glances

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    Unit,
+    Vantage,
+    Witness,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import risk_words

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 Array = NDArray[np.float64]
 NOISE, MUCH = 4.0, 16.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 
 Randomizer = Callable[..., Any]
 """``f(x, rng, size)``, or ``f(x, rng)`` for one report at a time."""

@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets import settings
-from fedrec_auditor.targets.mechanisms.parts.rates import LEAST
+from fedrec_auditor.targets.mechanisms.parts.uses import LEAST
 from fedrec_auditor.targets.settings import (
     Checked,
     Positive,

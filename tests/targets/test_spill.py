@@ -15,7 +15,7 @@ from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf
 from fedrec_auditor.targets.spill import Spill, mapped
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import (
     Component,

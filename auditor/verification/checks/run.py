@@ -9,12 +9,11 @@ import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.fit import Check
-from fedrec_auditor.auditor.verification.checks.determinism import determinism
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
-from fedrec_auditor.auditor.verification.checks.output_type import output_type
+from fedrec_auditor.auditor.verification.checks.repeated_calls import determinism
 from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
 from fedrec_auditor.auditor.verification.checks.shared_noise import shared_noise
-from fedrec_auditor.auditor.verification.checks.support import support
+from fedrec_auditor.auditor.verification.checks.support import output_type, support
 
 MOST_INPUTS = 8
 CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {

@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
-from fedrec_auditor.auditor.verification.checks.call_order import (
+from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     following,
     in_order,
     without_drift,
 )
-from fedrec_auditor.auditor.verification.checks.calls import shared_by_calls
-from fedrec_auditor.auditor.verification.checks.claim import FALSE_ALARM, Event
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import (
+    FALSE_ALARM,
+    Event,
+    SharedEvidence,
+    shared_by_calls,
+)
 from fedrec_auditor.auditor.worlds.sampler import turns
 
 _ENTRIES = 64

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import (
+from fedrec_auditor.accountants.statements import (
     Bound,
     Side,
     Witness,

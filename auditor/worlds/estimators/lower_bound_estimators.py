@@ -11,7 +11,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import check_confidence
+from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND, guess_witness
 from fedrec_auditor.auditor.worlds.estimators.base import (

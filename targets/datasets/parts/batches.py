@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from pyarrow import feather, parquet
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import (
+from fedrec_auditor.targets.datasets.parts.columns import (
     FILL,
     AnyCells,
     Block,
     Column,
+    Moments,
     Wanted,
     broken,
     lost_digits,
     what,
 )
-from fedrec_auditor.targets.datasets.parts.moments import Moments
 
 ROWS = 2**17
 """Rows of a batch."""

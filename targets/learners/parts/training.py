@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Dense, Kind, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.learners.parts.minibatches import (
+from fedrec_auditor.targets.learners.parts.work import (
+    Neighbours,
+    Work,
     draw_examples,
     draw_linear_rows,
     draw_linear_term,
     draw_order,
+    named,
 )
-from fedrec_auditor.targets.learners.parts.work import Neighbours, Work, named
 from fedrec_auditor.targets.streams import Streams
 
 _NOISE = 1 << 32

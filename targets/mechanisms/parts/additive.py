@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.targets.mechanisms.base import Domain, Size, WorstCase
 from fedrec_auditor.targets.settings import Checked
 

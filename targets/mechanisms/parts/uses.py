@@ -1,20 +1,25 @@
-"""Independent uses of one mechanism: what a product and a repetition share."""
+"""Uses of a mechanism: over entries, at rates, repeated."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.statements import check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Domain, Mechanism, Size, WorstCase
 from fedrec_auditor.targets.mechanisms.parts.additive import NormalCurve
-from fedrec_auditor.targets.settings import Checked, Whole
+from fedrec_auditor.targets.settings import Checked, Range, Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +91,111 @@ class NormalUses(Uses, NormalCurve):
         """sqrt(count) times that of one use."""
         assert isinstance(self.mechanism, NormalCurve)
         return self.mechanism.mu * math.sqrt(self.count)
+
+
+class PureEpsilon:
+    """Charged as any mechanism of its ``epsilon``."""
+
+    __slots__ = ()
+
+    def event(self: Any) -> dp.DpEvent:
+        """Any mechanism of this epsilon."""
+        return dp.PureDpEvent(self.epsilon)
+
+
+class OneNumber(Checked):
+    """An output is one number."""
+
+    __slots__ = ()
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """No axes beyond those of the batch."""
+        return ()
+
+
+class OneBit(OneNumber):
+    """The input is a bit."""
+
+    __slots__ = ()
+
+    @property
+    def domain(self) -> Domain:
+        """0 and 1."""
+        return Domain(low=0, high=1, values=(0.0, 1.0))
+
+
+class UnitEntry(OneNumber):
+    """The input is a number in [-1, 1]."""
+
+    __slots__ = ()
+
+    @property
+    def domain(self) -> Domain:
+        """The interval [-1, 1]."""
+        return Domain(low=-1, high=1)
+
+
+class BoundedEntry(OneNumber):
+    """The input is a number in [``low``, ``high``]."""
+
+    __slots__ = ()
+
+    low: float
+    high: float
+
+    @property
+    def domain(self) -> Domain:
+        """The interval [low, high]."""
+        return Domain(low=self.low, high=self.high)
+
+
+LEAST = 1e-9
+"""Smallest epsilon: below, rates round to those of another, and noise of 1/epsilon drowns all."""
+LARGEST = 700.0
+"""Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""
+
+RateOrNone = Annotated[
+    float,
+    Range(
+        f"[0, {LARGEST}]",
+        f"0 or in [{LEAST:g}, {LARGEST:g}], where doubles hold its rates",
+        also=lambda epsilon: not epsilon or epsilon >= LEAST,
+    ),
+]
+_DIGITS = Context(prec=60)
+
+
+def check_rate_epsilon(epsilon: float) -> None:
+    """InputError unless doubles hold the rates of ``epsilon``."""
+    if not LEAST <= check_epsilon(epsilon) <= LARGEST:
+        raise InputError(
+            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Outside, "
+            "doubles do not hold the rates and scales: choose another."
+        )
+
+
+@lru_cache(maxsize=256)
+def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
+    """The rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
+
+    With probability 1 - a the draw is uniform over the ``favoured`` ones, so a favoured output is
+    1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
+    favoured/outputs). The least double above that: the ratio of the double is never above
+    e^epsilon.
+    """
+    growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
+    exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
+    return at_least(exact)
+
+
+@lru_cache(maxsize=256)
+def flip_rate(epsilon: float) -> float:
+    """1/(e^epsilon + 1), rounded up: randomized response of at most ``epsilon``."""
+    return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
+
+
+def at_least(exact: Fraction) -> float:
+    """The least double that is not below ``exact``."""
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

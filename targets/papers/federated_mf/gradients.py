@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import clip_embedding
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import gradients
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import item_gradients, project
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import turned_users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    item_gradients,
+    project,
+    turned_users,
+)
 
 _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7), 6
 

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Pure, Shuffle
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.declarations.entry import Pair
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.federated_mf.gradients import (
     furthest,
     largest,
@@ -26,16 +24,16 @@ from fedrec_auditor.targets.papers.federated_mf.gradients import (
     turned,
     unclipped,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     accounted,
     batch_size,
     by_tail_bound,
+    rating_distance,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
 from fedrec_auditor.targets.systems.base import Population
 
 _R = 5.0

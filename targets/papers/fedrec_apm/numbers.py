@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Pure
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace

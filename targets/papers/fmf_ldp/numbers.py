@@ -9,16 +9,14 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Pure
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.components import Floats, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 

@@ -9,15 +9,20 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements.bound import guess_probability
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above, fixed_size_below
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Horizon,
+    Scope,
+    Unit,
+    Vantage,
+    guess_probability,
+)
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above, fixed_size_below
 from fedrec_auditor.targets.declarations.entry import Pair
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.parts.counting import printed_epsilon
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import printed_epsilon
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population
 
 _SERVER = Scope(
@@ -100,11 +105,11 @@ def printed_epsilons() -> Iterator[PrintedEpsilon]:
                 )
 
 
-def _round(system: DpPrivRec) -> PrivateAverage:
+def _round(system: DpPrivrec) -> PrivateAverage:
     return system.round_mechanism(_MOVIELENS)
 
 
-def _moved(system: DpPrivRec) -> NDArray[np.float64]:
+def _moved(system: DpPrivrec) -> NDArray[np.float64]:
     """How far both averages move from any change of one client to any other, (pairs, 2)."""
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
@@ -114,24 +119,24 @@ def _moved(system: DpPrivRec) -> NDArray[np.float64]:
 
 def _largest_move() -> NDArray[np.float64]:
     """How far the average and the share move as one client's change turns round or grows."""
-    return np.asarray(_moved(DpPrivRec(as_published=False, server_rate=1.0)).max(axis=0))
+    return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def average() -> Iterator[Pair]:
     """Theorem 1."""
-    one = _round(DpPrivRec())
+    one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
 def share() -> Iterator[Pair]:
     """The second query."""
-    one = _round(DpPrivRec())
+    one = _round(DpPrivrec())
     yield 2 / one.batch, float(_largest_move()[1])
 
 
 def adaptive() -> Iterator[Pair]:
     """The bit of lines 22 and 23, and S under lines 8 to 11 without noise."""
-    system = DpPrivRec()
+    system = DpPrivrec()
     one = _round(system)
 
     def bit(norm: float) -> float:
@@ -148,7 +153,7 @@ def adaptive() -> Iterator[Pair]:
 
 def multipliers() -> Iterator[Pair]:
     """The joint multiplier by either scales."""
-    system = DpPrivRec(multiplier=2.0)
+    system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
     z, h = system.multiplier, system.balance
@@ -182,7 +187,7 @@ def counted() -> Iterator[Pair]:
 
 def sent() -> Iterator[Pair]:
     """What the target puts between a client's change and the server."""
-    before = DpPrivRec().mechanism(_SERVER, _MOVIELENS)
+    before = DpPrivrec().mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())
@@ -190,7 +195,7 @@ def sent() -> Iterator[Pair]:
 
 def joint_sensitivity() -> Iterator[Pair]:
     """S*, of both queries together."""
-    system = DpPrivRec(as_published=False, server_rate=1.0)
+    system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
     yield (
         2 * math.sqrt(one.clip**2 + 1) / one.batch,
@@ -200,7 +205,7 @@ def joint_sensitivity() -> Iterator[Pair]:
 
 def variance() -> Iterator[Pair]:
     """What Algorithm 2 makes of z."""
-    system = DpPrivRec(multiplier=2.0)
+    system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     noise = float(one.noise_scale[0]) * math.sqrt(1.0 - system.balance)
     yield math.sqrt(system.multiplier), noise * one.batch / (2 * one.clip)
@@ -210,7 +215,7 @@ def adapted() -> Iterator[Pair]:
     """The noise of a round at two clipping bounds."""
 
     def multiplier(clip: float) -> float:
-        system = DpPrivRec(as_published=False, server_rate=1.0, initial_clip=clip)
+        system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
         ratio = np.linalg.norm(_moved(system) / _round(system).noise_scale, axis=1)
         return 1.0 / float(ratio.max())
 
@@ -230,7 +235,7 @@ def number_of_rounds() -> Iterator[Pair]:
 
 def ever_drawn() -> Iterator[Pair]:
     """How many users a training never draws."""
-    (n, m), system = _TRAINED[0], DpPrivRec()
+    (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
@@ -266,7 +271,7 @@ def identified() -> Iterator[Pair]:
 
 def named() -> Iterator[Pair]:
     """What the upload of a system that reads features says of these features."""
-    before = PrivRec().mechanism(_ATTRIBUTE, _MOVIELENS)
+    before = Privrec().mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
     yield 1.0, float(np.exp(before.log_prob(true, true)).min())

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Ints, Randomized
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.protections.base import Protection
 from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams

@@ -20,15 +20,17 @@ from fedrec_auditor.accountants.losses.composition import (
     epsilon_above,
     epsilon_below,
 )
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
+    FixedSize,
     GaussianPair,
     LaplacePair,
     ListedPair,
+    Poisson,
+    Revealed,
     Reversed,
 )
-from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson, Revealed
 from tests.contracts.events import response
 
 STEP = 1e-4

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.bisection import last_failure
-from fedrec_auditor.accountants.losses import copies
+from fedrec_auditor.accountants.losses import responses
 from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.copies import loss_pair
-from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
+from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.responses import loss_pair
 
 
 def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
@@ -39,11 +39,11 @@ def test_millions_of_copies_from_below_against_an_exact_sum(
     """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
     on_grid = epsilon_below(((loss_pair(*pair), count),), 1e-6)
-    monkeypatch.setattr(copies, "_MANY_COPIES", 0)
-    bulk = copies.counted(*pair, count)
+    monkeypatch.setattr(responses, "_MANY_COPIES", 0)
+    bulk = responses.counted(*pair, count)
     assert len(bulk[0]) < count
-    monkeypatch.setattr(copies, "_MANY_COPIES", count)
-    whole = copies.counted(*pair, count) if count < 10**6 else bulk
+    monkeypatch.setattr(responses, "_MANY_COPIES", count)
+    whole = responses.counted(*pair, count) if count < 10**6 else bulk
     truth, short = (least_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
     assert 0.98 * truth <= on_grid <= truth
     assert short == pytest.approx(truth, rel=1e-7)

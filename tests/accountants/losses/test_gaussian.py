@@ -10,7 +10,7 @@ from dp_accounting import get_epsilon_gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 
 
 def curve(epsilon: float, mu: float) -> mpmath.mpf:

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
-from fedrec_auditor.accountants.losses.gaussian_mixture import GaussianMixture
-from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
-from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
+from fedrec_auditor.accountants.losses.pairs import GaussianMixture, GaussianPair, Poisson, Reversed
 
 
 def group(rate: float, size: int, noise: float) -> GaussianMixture:

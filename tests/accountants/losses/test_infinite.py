@@ -24,10 +24,9 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.losses.infinite import why_infinite
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.losses.pure import why_infinite
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Rdp
+from fedrec_auditor.accountants.statements import Adjacency
 from tests.contracts.events import SCOPE, USES, scope_of
 
 INFINITE = [

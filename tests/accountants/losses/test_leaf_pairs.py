@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.losses.composition import epsilon_below
-from fedrec_auditor.accountants.losses.hockey_stick import least_epsilon
-from fedrec_auditor.accountants.losses.leaf_pairs import attained_pairs, shuffled_pairs
+from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.pairs import attained_pairs, shuffled_pairs
 
 
 def enumerated(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray, np.ndarray]:

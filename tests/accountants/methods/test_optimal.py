@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.methods.optimal import Optimal
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure
 from tests.contracts.events import SCOPE, response, response_event
 
 

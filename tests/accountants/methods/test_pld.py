@@ -27,13 +27,10 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.losses.leaf_pairs import dominating_pair
+from fedrec_auditor.accountants.losses.pairs import Poisson, dominating_pair
 from fedrec_auditor.accountants.losses.pure import ThreePointLoss
-from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.pure import Pure
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Adjacency
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Pure, Rdp
+from fedrec_auditor.accountants.statements import Adjacency
 from tests.contracts.events import SCOPE, gaussian, response, response_event
 
 

@@ -23,12 +23,12 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.methods import rdp
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.methods import accounting_methods
+from fedrec_auditor.accountants.methods.accounting_methods import Rdp
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-9, 1e-8, 1e-4, 0.5, 5.0, 36.0])
@@ -50,7 +50,7 @@ def test_a_curve_is_computed_once_for_all_deltas(monkeypatch: pytest.MonkeyPatch
         horizon=Horizon.TRAINING,
     )
     first = Rdp().bound(event, delta=1e-6, scope=scope).epsilon
-    monkeypatch.setattr(rdp, "fixed_size_gaussian", None)
+    monkeypatch.setattr(accounting_methods, "fixed_size_gaussian", None)
     assert Rdp().bound(event, delta=1e-4, scope=scope).epsilon < first
     assert Rdp().bound(event, delta=1e-6, scope=scope).epsilon == first
 
@@ -111,5 +111,5 @@ def test_curves_are_the_integrals_that_they_stand_for(order: float) -> None:
     }
     seen[RevealedSamplingDpEvent(0.1, LaplaceDpEvent(0.8))] = 0.9 + 0.1 * seen[LaplaceDpEvent(0.8)]
     for event, expected in seen.items():
-        found = rdp._at(event, np.array([order]))[0]
+        found = accounting_methods._at(event, np.array([order]))[0]
         assert found == pytest.approx(math.log(expected) / (order - 1), rel=1e-6), event

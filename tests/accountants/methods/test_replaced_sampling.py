@@ -17,12 +17,11 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ReplacedSamplingDpEvent
-from fedrec_auditor.accountants.losses.sampled_pairs import ReplacedGaussian
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.accountants.theorems.attained import epsilon_attained
+from fedrec_auditor.accountants.losses.pairs import ReplacedGaussian
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Rdp
+from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.conversions import Group
+from fedrec_auditor.accountants.theorems.neighbours import epsilon_attained
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 
 REPLACED = scope_of("user", adjacency=Adjacency.REPLACE)

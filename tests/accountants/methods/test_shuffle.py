@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-from fedrec_auditor.accountants.losses import clone_pair, composition
-from fedrec_auditor.accountants.losses.clone_pair import ClonePair
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.losses import composition, pairs
+from fedrec_auditor.accountants.losses.pairs import ClonePair
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
 from tests.contracts.events import SCOPE, response, response_event
 
 Law = dict[tuple, float]
@@ -138,7 +137,7 @@ def test_what_is_composed_is_computed_once() -> None:
 
 def forget() -> None:
     composition._cached.cache_clear()
-    clone_pair._listed.cache_clear()
+    pairs._listed.cache_clear()
 
 
 def test_a_training_of_2000_reports_is_accounted_in_seconds() -> None:
@@ -165,7 +164,7 @@ def test_clones_rounded_down_cost_little(
     shares = (0.0, 0.1, 0.3, 0.6)
     coarse = epsilon_of(local, users, 5, 1e-6, binary)
     found = [pair_delta(pair, share * coarse) for share in shares]
-    monkeypatch.setattr(clone_pair, "_COARSE", 0.0)
+    monkeypatch.setattr(pairs, "_COARSE", 0.0)
     forget()
     exact = [pair_delta(pair, share * coarse) for share in shares]
     assert all(more >= less - 1e-12 for more, less in zip(found, exact, strict=True))

@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, guess_probability
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Bound,
+    Claim,
+    Horizon,
+    Scope,
+    Side,
+    Unit,
+    Vantage,
+    guess_probability,
+)
 
 SCOPE = Scope(
     unit=Unit.BIT, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.REPORT

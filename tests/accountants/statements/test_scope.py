@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.testing.targets import SCOPES
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 
 WIDEST = Scope(
     unit=Unit.USER,

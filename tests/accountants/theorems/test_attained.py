@@ -23,8 +23,8 @@ from fedrec_auditor.accountants.events.leaves import (
     PureDpEvent,
     ShuffledDpEvent,
 )
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.theorems.attained import (
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.theorems.neighbours import (
     epsilon_attained,
     shuffled_attained,
     supposed,

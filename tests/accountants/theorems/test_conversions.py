@@ -12,9 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes, UnknownSize
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Bound,
+    Horizon,
+    Scope,
+    Side,
+    Sizes,
+    Unit,
+    UnknownSize,
+    Vantage,
+    Witness,
+)
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.auditor.testing.targets import SCOPES
 

@@ -16,14 +16,15 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.pairs import (
     AtomicPair,
+    FixedSize,
     GaussianPair,
     LaplacePair,
     Pair,
+    Poisson,
     Reversed,
 )
-from fedrec_auditor.accountants.losses.sampled_pairs import FixedSize, Poisson
-from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above, fixed_size_below
+from fedrec_auditor.accountants.statements import Adjacency
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above, fixed_size_below
 
 
 @pytest.mark.parametrize(

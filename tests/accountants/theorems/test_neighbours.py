@@ -25,11 +25,14 @@ from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.accountants.theorems.attained import epsilon_attained
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
-from fedrec_auditor.accountants.theorems.neighbours import of_group, under
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.statements import Adjacency
+from fedrec_auditor.accountants.theorems.neighbours import (
+    epsilon_attained,
+    fixed_size_above,
+    of_group,
+    under,
+)
 from tests.contracts.events import PRESENCE, REPLACED
 
 GAUSSIAN, LAPLACE = GaussianDpEvent(2.0), LaplaceDpEvent(3.0)

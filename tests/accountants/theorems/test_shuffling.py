@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
+from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.theorems.neighbours import anonymity_set_size
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from tests.contracts.events import response
 
 SHUFFLED = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.TRAINING)

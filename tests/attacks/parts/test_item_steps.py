@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts.item_steps import popularity
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.attacks.parts.uploads import popularity
 from fedrec_auditor.targets.transcript import Round, Uploads
 from tests.attacks.made import view_of
 

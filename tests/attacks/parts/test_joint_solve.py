@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts.joint_solve import shares, solves
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.attacks.parts.profile_fit import shares, solves
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Kind, View

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.model_messages import item_messages, model_messages
-from fedrec_auditor.attacks.parts.uploads import kept
+from fedrec_auditor.attacks.parts.uploads import item_messages, kept, model_messages
 from fedrec_auditor.targets.transcript import Kind, View, Wire
 from tests.attacks.made import scored, sent, view_of
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.parts.item_steps import item_steps, popularity
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.profile_fit import fits, reads
+from fedrec_auditor.attacks.parts.uploads import item_steps, popularity
 from fedrec_auditor.targets.transcript import Kind, Public, RoundView, View, Wire
 from tests.attacks.made import sent, view_of
 

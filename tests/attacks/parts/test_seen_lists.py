@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.attacks.parts.seen_lists import TENTHS, SeenLists, seen_codes
+from fedrec_auditor.attacks.parts.item_features import TENTHS, SeenLists, seen_codes
 from fedrec_auditor.attacks.readers.listed_items import _Classes
 from fedrec_auditor.targets.components import Component, Dense, Kind, Listed
 from fedrec_auditor.targets.transcript import View

@@ -17,11 +17,11 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.shadow_reader import FEWEST, SECONDS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 from tests.attacks.made import view_of
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
-from fedrec_auditor.attacks.parts.unlinked import found_again, pseudonymous
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership
+from fedrec_auditor.attacks.parts.uploads import found_again, pseudonymous
 from fedrec_auditor.auditor.games import membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow

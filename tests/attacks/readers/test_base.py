@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers.base import Evidence
-from fedrec_auditor.attacks.readers.user_rows import UserRows
+from fedrec_auditor.attacks.readers.small_readers import UserRows
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, RoundView, View
 from tests.attacks.made import sent, told, view_of

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers import coordinate_reports
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

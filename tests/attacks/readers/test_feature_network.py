@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork, _form, _logits
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.loss import logits
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import logits
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import Privrec
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import renamed
 
@@ -36,7 +36,7 @@ def view(**settings: Any) -> View:
         genres=np.arange(GENRES) == GENRE[:, None],
         genre_names=tuple("abcd"),
     )
-    target = PrivRec(rounds=1, clients=USERS, embedding=32, width=64, local_epochs=40, **settings)
+    target = Privrec(rounds=1, clients=USERS, embedding=32, width=64, local_epochs=40, **settings)
     return target.run(interactions, rng).transcript.view(Vantage.SERVER)
 
 

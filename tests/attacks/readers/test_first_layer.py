@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense, Kind, Rows

@@ -7,7 +7,7 @@ import pytest
 
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.first_layer import FirstLayer
-from fedrec_auditor.attacks.readers.input_weights import InputWeights
+from fedrec_auditor.attacks.readers.small_readers import InputWeights
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, told, view_of

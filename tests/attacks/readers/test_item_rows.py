@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedrec_auditor.attacks.parts.model_messages import item_messages
 from fedrec_auditor.attacks.parts.row_places import Places, _turns
 from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fitted
+from fedrec_auditor.attacks.parts.uploads import item_messages
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View

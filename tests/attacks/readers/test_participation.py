@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.readers.participation import Participation
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.attacks.readers.small_readers import Participation
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.targets.transcript import Kind, View, Wire
 from tests.attacks.made import sent, told, view_of

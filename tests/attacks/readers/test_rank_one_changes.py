@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from fedrec_auditor.attacks.readers.rank_one_changes import RankOneChanges
+from fedrec_auditor.attacks.readers.small_readers import RankOneChanges
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, told, view_of

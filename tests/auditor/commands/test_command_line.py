@@ -138,7 +138,7 @@ def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One job, cut off after five tasks, two of which are lost, resumed: equal but for timing."""
-    from fedrec_auditor.auditor.plan.plan_file import read_plan
+    from fedrec_auditor.auditor.plan.plan import read_plan
     from fedrec_auditor.auditor.run import runner
     from fedrec_auditor.auditor.run.resources import make_resources
 

@@ -19,7 +19,7 @@ from tests.reports.test_gate import check
 
 HOMEMADE = """
 import numpy as np
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 tight = BitFlip.symmetric(1.0)
 certain = BitFlip.asymmetric(1.0)
@@ -243,7 +243,7 @@ def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
 
 def test_nothing_is_left_in_the_working_folder(tmp_path: Path) -> None:
     (tmp_path / "noise.py").write_text(
-        "from fedrec_auditor.targets.mechanisms.laplace import Laplace\n"
+        "from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace\n"
         "noise = Laplace(scale=1, low=0, high=1)\n"
     )
     words = ("verify", "noise:noise", "--epsilon", "1", "--samples", "1000")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio
 from fedrec_auditor.auditor.exact.search import exact_search

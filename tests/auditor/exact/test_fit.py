@@ -15,14 +15,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import Density, OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
-from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Product, Shuffled
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace, SnappedLaplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.points import later
 
 NUMBERS = [0.0, 0.3, 1.0]

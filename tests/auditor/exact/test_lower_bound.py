@@ -16,20 +16,19 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.bound import Side
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Pld, Shuffle
+from fedrec_auditor.accountants.statements import Horizon, Side, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.targets.mechanisms.base import Mechanism, WorstCase
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
+    Identity,
+    Product,
+    Repeated,
+    Shuffled,
+)
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.auditor.exact.densities import assert_least, laws, slow_delta, slow_epsilon
 from tests.contracts.events import response
 

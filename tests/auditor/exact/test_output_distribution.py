@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy import stats
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.exact.output_distribution import (
@@ -26,7 +26,7 @@ from fedrec_auditor.auditor.exact.output_distribution import (
     without_underflow,
 )
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 from tests.auditor.exact.densities import (
     FEW,
     OnIntegers,

@@ -22,15 +22,16 @@ from fedrec_auditor.auditor.exact.candidate_outputs import SELDOM
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import (
+    Clipped,
+    Product,
+    Repeated,
+    Shuffled,
+)
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.auditor.exact.densities import (
     FEW,
     OnIntegers,

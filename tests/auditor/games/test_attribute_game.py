@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
     AttributeBayes,
     AttributeKnn,
     AttributeLogistic,
+    AttributeRows,
     AttributeSvc,
     AttributeTree,
 )
-from fedrec_auditor.attacks.attribute_rows import AttributeRows
 from fedrec_auditor.auditor.games import attribute
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind

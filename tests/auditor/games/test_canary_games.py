@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
+    Bound,
     Horizon,
     Scope,
     Unit,
@@ -21,14 +21,21 @@ from fedrec_auditor.accountants.statements.scope import (
     any_pair,
 )
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import projection, training
+from fedrec_auditor.auditor.games import crowd_game, projection
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, candidates, small_population
-from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
+from fedrec_auditor.auditor.games.canary_game import (
+    RESOLVED,
+    Draws,
+    Features,
+    Ground,
+    Memory,
+    Setting,
+    Store,
+)
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.draws import Draws, Features, Memory, Store
+from fedrec_auditor.auditor.games.crowd_game import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.games.training import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -38,12 +45,11 @@ from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, WeightedSum
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
 from tests.points import later
@@ -217,9 +223,9 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
     honest = broadcast_of(opening(system, POPULATION, rng))
-    sent = training.steered_broadcasts(honest)
+    sent = crowd_game.steered_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = training.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
+    found = crowd_game.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
@@ -273,7 +279,7 @@ def test_a_training_without_protection_gives_the_canary_away() -> None:
 
 @pytest.mark.calibration
 def test_meta_learning_without_protection_gives_the_canary_away() -> None:
-    target = PrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
+    target = Privrec(rounds=1, embedding=1, width=16, local_epochs=1)
     canary = list(candidates(PRESENCE, POPULATION))[-1]
     found = bound(trainings(target, canary, Vantage.PEERS), Vantage.PEERS, runs=60)
     assert found.epsilon > 1.0
@@ -354,7 +360,7 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
     "replaced noise": (LflSgdmf(factors=2, rounds=2), "round", Vantage.AGGREGATE),
     "Gaussian noise": (FedRecGn(rounds=1, epochs=1), "round", Vantage.SERVER),
     "noise of the server": (
-        DpPrivRec(rounds=1, embedding=1, width=16, local_epochs=1, initial_clip=0.01),
+        DpPrivrec(rounds=1, embedding=1, width=16, local_epochs=1, initial_clip=0.01),
         "round",
         Vantage.PEERS,
     ),

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from fedrec_auditor.attacks.parts.class_f1 import macro_f1
-from fedrec_auditor.auditor.games.class_metrics import (
+from fedrec_auditor.attacks.parts.supervised import macro_f1
+from fedrec_auditor.auditor.games.metrics import (
     GAIN,
     MACRO,
     NOT_ASKED,

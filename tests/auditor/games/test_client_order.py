@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor import audit_system
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.auditor.games.client_order import ClientOrder
+from fedrec_auditor.auditor.games.row_order import ClientOrder
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.targets.transcript import RoundView

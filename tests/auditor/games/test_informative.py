@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Vantage
-from fedrec_auditor.attacks.attribute_rows import AttributeRows
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.parts.uploads import kept, senders
 from fedrec_auditor.auditor.games.informative import LARGEST, informative

@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from fedrec_auditor import RecordingWriter, attack_recording
-from fedrec_auditor.auditor.games.item_order import ItemOrder
+from fedrec_auditor.auditor.games.row_order import ItemOrder
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.severity import Severity
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.recorded.recording_writer import Truth
 
 USERS, ITEMS = 24, 30
 ROWS = np.arange(ITEMS)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fedrec_auditor
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
+    Bound,
     Horizon,
     Scope,
     Unit,
@@ -20,12 +20,11 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
-from fedrec_auditor.auditor.games import reading, search
-from fedrec_auditor.auditor.games.canary_game import Ground, Setting
+from fedrec_auditor.auditor.games import local, reading
+from fedrec_auditor.auditor.games.canary_game import Draws, Features, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.draws import Draws, Features
+from fedrec_auditor.auditor.games.crowd_game import broadcast_of, opening
 from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.games.training import broadcast_of, opening
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
@@ -36,12 +35,12 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
@@ -201,7 +200,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
     honest = broadcast_of(opening(system, POPULATION, rng))
     kept, steered = (
-        search.search(
+        local.search(
             system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
         )
         for steered in (False, True)
@@ -210,7 +209,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     assert steered is not None
     assert kept.text == ""
     assert "malicious" in steered.text
-    assert steered.tried > kept.tried + 2 * search.STEPS
+    assert steered.tried > kept.tried + 2 * local.STEPS
     lengths = []
     for found in (kept, steered):
         read = reading.readings(system, found.canary.profiles, found.broadcast, rng, 64)
@@ -220,7 +219,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
 
 def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
     """The claim of DP-PrivRec is not one of the local model, and its clients keep state."""
-    system = DpPrivRec(rounds=1, embedding=1, width=16, local_epochs=1)
+    system = DpPrivrec(rounds=1, embedding=1, width=16, local_epochs=1)
     assert "malicious" not in setting(system).text
     assert "malicious" in setting(LflLdp(factors=2)).text
 

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games.canary import Canaries
+from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.games.canary import Canaries, default_canaries, designed
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
-from fedrec_auditor.auditor.games.many_canaries import default_canaries, designed
-from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
-from fedrec_auditor.auditor.games.scorer import Scorer
+from fedrec_auditor.auditor.games.one_run import COINS, Scorer, SharedTraining
 from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -22,12 +19,12 @@ from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES as FEWEST
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Public, RoundView, View
 
@@ -134,7 +131,7 @@ def test_noise_that_hides_everything_hides_canaries() -> None:
 
 
 def test_a_system_that_knows_no_items_is_played() -> None:
-    target = DpPrivRec(rounds=2, embedding=1, width=16, local_epochs=1)
+    target = DpPrivrec(rounds=2, embedding=1, width=16, local_epochs=1)
     run = SharedTraining(
         target=target,
         canaries=made(scope(Unit.USER, Adjacency.REPLACE), 30),

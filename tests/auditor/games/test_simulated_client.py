@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.games.simulated_client import SimulatedClient
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp as Lcf
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfSp as Lcf
 from fedrec_auditor.targets.transcript import HistoriesRefused, Kind
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 

@@ -11,12 +11,12 @@ import pytest
 
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
+from fedrec_auditor.auditor.games.crowd_game import Trainings
 from fedrec_auditor.auditor.games.round import Rounds
-from fedrec_auditor.auditor.games.training import Trainings
 from fedrec_auditor.auditor.plan.sources import in_memory
 
 TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)

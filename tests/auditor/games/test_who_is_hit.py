@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.auditor.games.who_is_hit import FEWEST, LEVELS, _quantile, who_is_hit
+from fedrec_auditor.auditor.games.game import FEWEST_OF_GROUP, LEVELS, _quantile, who_is_hit
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from tests.auditor.games.played import game
 
@@ -49,7 +49,7 @@ def test_groups_are_of_those_who_are_alike() -> None:
     for key, groups in found.items():
         if key in DATA.attributes:
             sizes = np.bincount(DATA.attributes[key].codes)
-            assert len(groups) == np.count_nonzero(sizes >= FEWEST)
+            assert len(groups) == np.count_nonzero(sizes >= FEWEST_OF_GROUP)
 
 
 def test_users_without_a_success_are_left_out() -> None:

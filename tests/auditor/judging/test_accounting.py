@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Horizon,
+    Scope,
+    Side,
+    Sizes,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
@@ -21,11 +28,11 @@ from fedrec_auditor.auditor.judging.accounting import (
     least_upper_bound,
 )
 from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem

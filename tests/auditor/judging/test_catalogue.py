@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.kind import Basis
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Basis, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, judge_entry
 from fedrec_auditor.auditor.plan.families import papers

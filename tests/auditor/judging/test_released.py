@@ -8,9 +8,8 @@ import pytest
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.judging.catalogue import find
-from fedrec_auditor.auditor.judging.released import Released
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.judging.catalogue import Released, find
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.systems.base import Population
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
-from fedrec_auditor.auditor.machine.deadline import answer_within
+from fedrec_auditor.auditor.machine.workers import answer_within
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 
@@ -73,7 +73,7 @@ def test_its_processes_end_with_it(tmp_path: Path) -> None:
 def test_an_interrupt_while_it_begins_ends_it_too() -> None:
     code = (
         "import os, signal, sys, time\n"
-        "from fedrec_auditor.auditor.machine.deadline import answer_within\n"
+        "from fedrec_auditor.auditor.machine.workers import answer_within\n"
         "interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "os.register_at_fork(after_in_parent=interrupt)\n"
@@ -123,7 +123,7 @@ def test_a_bad_timeout_is_refused(seconds: float) -> None:
 def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
     code = (
         "import os, sys\n"
-        "from fedrec_auditor.auditor.machine.deadline import answer_within\n"
+        "from fedrec_auditor.auditor.machine.workers import answer_within\n"
         "def work():\n"
         "    print('printed'); os.system('echo echoed')\n"
         "    return 0, repr(sys.stdin.readline())\n"
@@ -140,7 +140,7 @@ def test_its_prints_go_to_standard_error_and_it_cannot_ask() -> None:
 def test_without_forks_a_watchdog_ends_the_process() -> None:
     code = (
         "import os; del os.fork\n"
-        "from fedrec_auditor.auditor.machine.deadline import answer_within\n"
+        "from fedrec_auditor.auditor.machine.workers import answer_within\n"
         "print(answer_within(60, lambda: (1, 'in time'))[1], flush=True)\n"
         "def spin():\n"
         "    while True: pass\n"

@@ -20,6 +20,7 @@ from rich.console import Console
 import fedrec_auditor
 from fedrec_auditor.auditor.machine import progress
 from fedrec_auditor.auditor.machine.progress import (
+    TRAINING,
     Standing,
     Watch,
     line,
@@ -27,9 +28,9 @@ from fedrec_auditor.auditor.machine.progress import (
     noted,
     show,
     shown,
+    stage,
 )
-from fedrec_auditor.auditor.machine.stage import TRAINING, stage
-from fedrec_auditor.auditor.plan.plan_file import read_plan
+from fedrec_auditor.auditor.plan.plan import read_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 

@@ -21,11 +21,11 @@ from dp_accounting import (
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.statements.scope import Horizon
+from fedrec_auditor.accountants.statements import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.games import local, round
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
-from fedrec_auditor.auditor.run import paced_runs as module
+from fedrec_auditor.auditor.run import workload as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.glance import glances
 from fedrec_auditor.reports.record import Record

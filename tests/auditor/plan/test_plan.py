@@ -19,10 +19,10 @@ from fedrec_auditor.auditor.plan.plan import (
     make_plan,
     make_target,
     option_of,
+    read_plan,
     said_of,
 )
-from fedrec_auditor.auditor.plan.plan_file import read_plan
-from fedrec_auditor.auditor.plan.toml_file import LARGEST
+from fedrec_auditor.auditor.plan.stated_claim import LARGEST
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.reports.rows import leaves
 from fedrec_auditor.targets.systems.base import Population

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.members import make_mechanism
+from fedrec_auditor.auditor.plan.members import make_mechanism, settings_of
 from fedrec_auditor.auditor.plan.plan import amend, make_target
-from fedrec_auditor.auditor.plan.setting_texts import settings_of
 
 
 def overridden(name: str, given: list[str]) -> Any:

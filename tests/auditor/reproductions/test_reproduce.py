@@ -13,17 +13,19 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.reproductions import reproduce as module
-from fedrec_auditor.auditor.reproductions.attacked import AttackedSystem
-from fedrec_auditor.auditor.reproductions.measurable import Measurable
-from fedrec_auditor.auditor.reproductions.reproduce import reproduce
-from fedrec_auditor.auditor.reproductions.reproduction import names, reproduction
-from fedrec_auditor.auditor.reproductions.trained import measured as train_and_measure
+from fedrec_auditor.auditor.reproductions import reproduction as module
+from fedrec_auditor.auditor.reproductions.reproduction import (
+    reproduce,
+    reproduction,
+    reproduction_names,
+)
+from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable
+from fedrec_auditor.auditor.reproductions.tables import measured as train_and_measure
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
 from fedrec_auditor.reports.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.printed import TrainedRows
+from fedrec_auditor.targets.declarations.paper import TrainedRows
 from tests.command import cli, refusal
 
 
@@ -164,7 +166,7 @@ def _popular(held: HeldItems, cutoff: int) -> float:
     return float(np.mean(hits))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", reproduction_names())
 def test_parts_have_names_of_their_own(name: str) -> None:
     made = reproduction(name)
     parts = [part.name for part in made.parts()]

@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
-from fedrec_auditor.auditor.games.halves import QUICK_COUNT
+from fedrec_auditor.auditor.games.game import QUICK_COUNT
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import runner, workload
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, draws_needed
@@ -29,7 +35,7 @@ from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.transcript import Round, Uploads
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import fedrec_auditor
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Bits, Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
 from fedrec_auditor.targets.systems.system import Calls, Messages
 from fedrec_auditor.targets.transcript import Public, Uploads

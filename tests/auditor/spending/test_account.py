@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.methods.accounting_methods import Rdp
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.spending import spend as module
 from fedrec_auditor.auditor.spending.spend import Account, account

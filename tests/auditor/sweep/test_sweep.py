@@ -10,8 +10,7 @@ from fedrec_auditor.auditor.run import runner
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.sweep import sweep as module
-from fedrec_auditor.auditor.sweep.figures import figures_of
-from fedrec_auditor.auditor.sweep.grid import Axis
+from fedrec_auditor.auditor.sweep.grid import Axis, figures_of
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.auditor.sweep.until import Condition
 from fedrec_auditor.reports.frontier import AnswerRow

@@ -13,7 +13,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.testing import assert_ldp, ldp
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 
 def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:

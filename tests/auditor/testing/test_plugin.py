@@ -65,7 +65,7 @@ def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> 
     pytester.makepyfile("""
         import numpy as np
         from fedrec_auditor.auditor.testing import Case, MechanismContract
-        from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+        from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
         class NoSize(BitFlip):
             def randomize(self, value, rng, size=None):

@@ -12,8 +12,8 @@ import pytest
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.tracing.forms import NAME
-from fedrec_auditor.auditor.tracing.prove import NAME as PROOF
+from fedrec_auditor.auditor.tracing.answers import NAME
+from fedrec_auditor.auditor.tracing.trace import NAME as PROOF
 from tests.auditor.tracing.laws import epsilon, traced
 
 Rng = np.random.Generator

@@ -20,8 +20,7 @@ from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.prove import NAME
-from fedrec_auditor.auditor.tracing.trace import Trace
+from fedrec_auditor.auditor.tracing.trace import NAME, Trace
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism

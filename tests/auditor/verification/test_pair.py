@@ -9,8 +9,8 @@ import pytest
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.pair import pair_from
 from fedrec_auditor.auditor.verification.verification import ldp_claim
+from fedrec_auditor.auditor.verification.verify import pair_from
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 

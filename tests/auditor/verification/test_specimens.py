@@ -11,7 +11,7 @@ import pytest
 
 from fedrec_auditor import Verification, verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.verification import pair
+from fedrec_auditor.auditor.verification import verify
 from tests.points import later
 from tests.specimens.randomizer import Randomizer
 from tests.specimens.randomizers import INNOCENTS, RANDOMIZERS
@@ -30,7 +30,7 @@ def draws(
     """A 250th of the default, and of pairs a third; more for what only many draws tell."""
     if request.param == "default settings":
         return {}
-    monkeypatch.setattr(pair, "_EXAMPLES", 20)
+    monkeypatch.setattr(verify, "_EXAMPLES", 20)
     return {"samples": MORE.get(name, 4_000)}
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side, Witness
+from fedrec_auditor.accountants.statements import Bound, Side, Witness
 from fedrec_auditor.auditor.verification import Check, Status, Verification, verify_ldp
-from fedrec_auditor.auditor.verification.verification import ldp_claim
-from fedrec_auditor.auditor.verification.words import ratio
+from fedrec_auditor.auditor.verification.verification import ldp_claim, ratio
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 CHECKS = (
     Check(name="determinism", status=Status.PASSED, reason="Different seeds differ."),

@@ -17,7 +17,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from fedrec_auditor import verify_ldp
-from fedrec_auditor.accountants.statements.bound import Witness
+from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification import Verification
 

@@ -16,7 +16,7 @@ from scipy import stats
 from benchmarks import protocols
 from benchmarks.tightness import CASES, Case
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound
+from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.worlds import selection
 from fedrec_auditor.auditor.worlds import worlds as worlds_module
 from fedrec_auditor.auditor.worlds.decision_rules import (

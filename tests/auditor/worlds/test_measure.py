@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Horizon,
+    Scope,
+    Side,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import with_untested
 from fedrec_auditor.auditor.plan.families import FAMILIES

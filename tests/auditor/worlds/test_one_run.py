@@ -16,7 +16,7 @@ from scipy import optimize, special, stats
 from sklearn.covariance import LedoitWolf
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon, gaussian_mu
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, gaussian_mu
 from fedrec_auditor.auditor.worlds.one_run import (
     AUTO,
     THEOREMS,

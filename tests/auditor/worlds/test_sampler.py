@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.claim import Claim
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import (
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    Unit,
+    Vantage,
+    any_pair,
+)
 from fedrec_auditor.auditor.worlds.measure import Power, too_few_trainings
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import BLOCK, BLOCK_ENTRIES, Worlds

@@ -20,7 +20,7 @@ from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Dataset, Interactions
 from fedrec_auditor.targets.datasets.ml_1m import Ml1m
 from fedrec_auditor.targets.datasets.ml_100k import Ml100k
-from fedrec_auditor.targets.datasets.parts.movielens import GENRES
+from fedrec_auditor.targets.datasets.parts.joined import GENRES
 from tests.targets.datasets import written
 from tests.targets.datasets.broken import check_named
 from tests.targets.datasets.written import Rows

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from fedrec_auditor.targets.datasets import ml_1m, ml_100k
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.datasets.parts.movielens import GENRES
+from fedrec_auditor.targets.datasets.parts.joined import GENRES
 
 GROUPS = ("under 35", "35 to 45", "over 45")
 

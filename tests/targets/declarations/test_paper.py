@@ -15,7 +15,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.plan.families import papers
-from fedrec_auditor.auditor.reproductions import attacked
+from fedrec_auditor.auditor.reproductions import tables
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.systems.base import Population
 
@@ -252,7 +252,7 @@ data = "small"
 
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
     """Its attackers, figures and cutoff are those that it names."""
-    one, two = (part.measure.args[0] for part in attacked.parts(paper(printed=ATTACKS)))
+    one, two = (part.measure.args[0] for part in tables.attacked_parts(paper(printed=ATTACKS)))
     assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
     assert two.hits == ("Figure 7", None)
     (cell,), (drawn,) = two.cells, two.components

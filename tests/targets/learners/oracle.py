@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.learners.parts.minibatches import (
+from fedrec_auditor.targets.learners.parts.work import (
     Examples,
     draw_examples,
     draw_linear_rows,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent
-from fedrec_auditor.accountants.methods.pure import Pure
+from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.streams import Streams
 
 RATES = st.floats(0, 1, allow_subnormal=False)

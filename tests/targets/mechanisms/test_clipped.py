@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 LAPLACE = Laplace(scale=0.5, low=-0.5, high=0.5)
 

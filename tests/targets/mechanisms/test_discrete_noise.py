@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
-from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import SnappedLaplace
 from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
-from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
 
 
 def slow_curve(mechanism: OnGrid, epsilon: float, reach: int) -> float:

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian, clip_embedding
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import EmbeddingGaussian, clip_embedding
 
 R = 5.0
 EMBEDDINGS = arrays(np.float64, 3, elements=st.floats(-20, 20))

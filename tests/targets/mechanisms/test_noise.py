@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product, Repeated
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 
 def test_events_are_at_the_sensitivity_of_the_range() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 
 
 def build(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.parts.rates import LARGEST
+from fedrec_auditor.targets.mechanisms.parts.uses import LARGEST
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 
 def printed(value: float, epsilon: float) -> float:

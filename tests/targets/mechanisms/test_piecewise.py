@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
-from fedrec_auditor.targets.mechanisms import piecewise
-from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.mechanisms import report_mechanisms
+from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise
 
 INPUTS = np.array([-1.0, -0.4, 0.0, 0.25, 1.0])
 
@@ -64,7 +64,7 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
     with localcontext() as context:
         context.prec = 100
         limit = Decimal(epsilon).exp()
-        mechanism, cells = Piecewise(epsilon), Decimal(piecewise._CELLS)
+        mechanism, cells = Piecewise(epsilon), Decimal(report_mechanisms._CELLS)
         noise = Decimal(mechanism.noise)
         assert 1 + (1 - noise) * cells / (mechanism._near * noise) <= limit
 
@@ -105,7 +105,9 @@ def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_n
     assert reachable(naive, 0.1).all()
     assert not reachable(naive, 0.13).all()
     drawn = mechanism.randomize([0.1, 0.13], rng, (10_000, 2))
-    cells = np.rint((drawn / mechanism.magnitude * piecewise._CELLS + piecewise._CELLS - 1) / 2)
+    cells = np.rint(
+        (drawn / mechanism.magnitude * report_mechanisms._CELLS + report_mechanisms._CELLS - 1) / 2
+    )
     np.testing.assert_array_equal(mechanism._middle(cells), drawn)
     assert np.isfinite(mechanism.log_prob(drawn[:, 0], 0.13)).all()
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_epsilon
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.targets.mechanisms.private_average import PrivateAverage
-from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import PrivateAverage
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from tests.contracts.events import SCOPE
 
 S, M = 2.0, 5

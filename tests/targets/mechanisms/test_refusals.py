@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
+from fedrec_auditor.accountants.losses.divergences import gaussian_mu
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.discrete_gaussian import DiscreteGaussian
-from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
-from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteGaussian, DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
+    EmbeddingGaussian,
+    Gaussian,
+    VectorGaussian,
+)
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace, SnappedLaplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 
 RNG = np.random.default_rng(1)
 LAPLACE, COORDINATE = Laplace(scale=0.5, low=-0.5, high=0.5), OneCoordinate(1.0, 2)

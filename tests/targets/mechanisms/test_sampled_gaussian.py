@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
-from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast
 from tests.contracts.laws import check_ranges
 
 

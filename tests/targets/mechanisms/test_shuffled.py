@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
+from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Shuffled
 
 
 def histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tuple[int, ...]]:

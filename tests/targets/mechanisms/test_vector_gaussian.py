@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
-from fedrec_auditor.accountants.losses.gaussian import gaussian_mu
-from fedrec_auditor.targets.mechanisms.gaussian import (
+from fedrec_auditor.accountants.losses.divergences import gaussian_mu
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
     Gaussian,
+    VectorGaussian,
 )
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
-from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))
 GOALS = [(0.0, 1e-3), (0.1, 1e-6), (1.0, 1e-5), (4.0, 1e-5), (20.0, 1e-5), (50.0, 0.1)]

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.bpr_mf import BprMf
-from fedrec_auditor.targets.papers.dplcf.systems.gmf import Gmf
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.mf_np import MfNp
-from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.dplcf.systems.factor_systems import BprMf, Gmf
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf, MfNp
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
 from tests.points import later
 from tests.targets.papers.made import alike, liked, stars
 
@@ -43,7 +40,7 @@ def test_items_of_the_own_group_are_above_those_of_the_other(
 @pytest.mark.parametrize(
     "system",
     [
-        PrivRec(rounds=30, clients=20, embedding=16, width=32, local_epochs=10),
+        Privrec(rounds=30, clients=20, embedding=16, width=32, local_epochs=10),
         later(NnSelf(rounds=100, clients=20, embedding=16, width=32)),
     ],
     ids=lambda system: system.name,

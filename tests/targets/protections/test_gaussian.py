@@ -7,8 +7,8 @@ import math
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.protections.gaussian import GaussianProtection
 from fedrec_auditor.targets.protections.laplace import LaplaceProtection

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from fedrec_auditor.accountants.statements.scope import Unit
+from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
-from fedrec_auditor.targets.mechanisms.piecewise import Piecewise
+from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
 from fedrec_auditor.targets.protections.objective import Objective, perturbed
 from fedrec_auditor.targets.protections.unprotected import Unprotected

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.recorded.recording import Recording
-from fedrec_auditor.targets.recorded.truth import Truth
+from fedrec_auditor.targets.recorded.recording_writer import Truth
 from tests.targets.recorded.test_messages import ITEMS, recorded, safetensors, trained
 
 ROWS = {"item": np.ones((3, 2)), "item:rows": np.array([0, 3, 1]), "item:counts": np.array([2, 1])}
@@ -242,7 +242,7 @@ def test_a_manifest_is_checked(tmp_path: Path, change: dict[str, Any], told: str
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"algorithm": "a"}'])
 def test_a_manifest_is_json(tmp_path: Path, text: str) -> None:
-    from fedrec_auditor.targets.recorded.manifest import Manifest
+    from fedrec_auditor.targets.recorded.recording import Manifest
 
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(InputError, match="Expected"):

@@ -12,12 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import Manifest
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.systems.base import Run
 
 USERS, ITEMS, WIDTH = 7, 5, 3

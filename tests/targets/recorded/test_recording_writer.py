@@ -13,9 +13,8 @@ from fedrec_auditor import RecordingWriter
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.recorded.manifest import Manifest
 from fedrec_auditor.targets.recorded.recorded_system import RecordedSystem
-from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.transcript import Round
 
 CLIENT = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.routes.direct import Direct
 
 

@@ -7,8 +7,8 @@ import math
 from dp_accounting import NonPrivateDpEvent
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.methods.shuffle import Shuffle
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Shuffle
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.routes.shuffler import Shuffler
 
 SCOPE = any_pair(Unit.USER, Vantage.SHUFFLED, Horizon.ROUND)

@@ -51,7 +51,7 @@ settings.learner = { name = "mf", dimension = 4 }
 settings.protection = { name = "laplace", epsilon = 2.0, every_epoch = true }
 """
 MODULE = """
-from fedrec_auditor.targets.systems.composed import composed
+from fedrec_auditor.targets.systems.federated import composed
 __getattr__ = composed(__name__)
 """
 Write = Callable[[str], ModuleType]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrec_auditor.targets.systems.fed_adam import FedAdam
+from fedrec_auditor.targets.systems.federated import FedAdam
 
 
 def test_the_step_is_that_of_the_algorithm() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
     Horizon,
     Scope,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.attacks.attribute_rows import AttributeRows
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.attacks.attribute_attacks import AttributeRows
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.interaction_membership import InteractionMembership
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts.uploads import senders
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -20,8 +20,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.fed_adam import FedAdam
-from fedrec_auditor.targets.systems.federated import Federated
+from fedrec_auditor.targets.systems.federated import FedAdam, Federated
 from fedrec_auditor.targets.transcript import View
 from tests.contracts import test_learners, test_targets
 from tests.contracts.laws import hold

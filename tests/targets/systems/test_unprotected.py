@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.systems.base import Population

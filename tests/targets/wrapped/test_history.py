@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 DATA = Interactions.of(
     sparse.csr_array(np.array([[5.0, 0.0, 3.0, 1.0], [0.0, 4.0, 0.0, 0.0]])),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.components import Dense, Kind, Rows
-from fedrec_auditor.targets.wrapped.packing import Packing
+from fedrec_auditor.targets.wrapped.client import Packing
 
 RNG = np.random.default_rng(0)
 MODEL = RNG.standard_normal((20, 3))

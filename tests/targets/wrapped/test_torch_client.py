@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
 HISTORY = History(items=np.array([1, 3]), ratings=np.ones(2, np.float32), n_items=6)

@@ -11,20 +11,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.accountants.statements.sizes import Sizes
-from fedrec_auditor.accountants.theorems.shuffling import anonymity_set_size
+from fedrec_auditor.accountants.statements import Horizon, Sizes, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.theorems.neighbours import anonymity_set_size
 from fedrec_auditor.targets.components import Floats, Ints, Reports
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.parts.exact_draws import unit
+from fedrec_auditor.targets.mechanisms.parts.grid import unit
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
 from fedrec_auditor.targets.settings import Budget, Knob, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.reports import ReportDistribution, Reporting
-from fedrec_auditor.targets.systems.system import Calls, Messages, received
+from fedrec_auditor.targets.systems.system import (
+    Calls,
+    Messages,
+    ReportDistribution,
+    Reporting,
+    received,
+)
 from fedrec_auditor.targets.transcript import Public, Uploads
 
 _LARGEST_GAME = 2000

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SharedEvidence
+from fedrec_auditor.auditor.verification.checks.shared_evidence import (
+    ClaimUnderTest,
+    SharedEvidence,
+)
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.checks.call_order import following
+from fedrec_auditor.auditor.verification.checks.repeated_calls import following
 
 # Who called: two inputs in turn, four outputs a call.
 PLACES = np.repeat([*[0, 1] * 33, 0], 4)

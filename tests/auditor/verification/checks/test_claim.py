@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.verification.checks.claim import (
+from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
     stacked,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.verification.checks.determinism import _log_probability, determinism
+from fedrec_auditor.auditor.verification.checks.repeated_calls import _log_probability, determinism
 from tests.auditor.verification.checks.evidence import evidence
 from tests.specimens.randomizer import response
 

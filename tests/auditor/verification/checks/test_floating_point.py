@@ -11,9 +11,8 @@ import pytest
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.floating_point import floating_point
-from fedrec_auditor.targets.mechanisms.discrete_laplace import DiscreteLaplace
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.snapped_laplace import SnappedLaplace
+from fedrec_auditor.targets.mechanisms.discrete_mechanisms import DiscreteLaplace
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace, SnappedLaplace
 from tests.auditor.verification.checks.evidence import evidence
 from tests.points import later
 from tests.specimens.randomizer import piecewise

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.auditor.verification.checks.one_uniform import BITS, OneUniform
+from fedrec_auditor.auditor.verification.checks.floating_point import BITS, OneUniform
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 
 Rng = np.random.Generator
 

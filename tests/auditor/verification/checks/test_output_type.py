@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.verification.checks.output_type import output_type
+from fedrec_auditor.auditor.verification.checks.support import output_type
 from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator

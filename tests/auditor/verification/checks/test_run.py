@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
-from fedrec_auditor.auditor.verification.checks.claim import ClaimUnderTest
 from fedrec_auditor.auditor.verification.checks.run import CHECKS, run_checks
-from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
+from fedrec_auditor.auditor.verification.checks.shared_evidence import SHARE, ClaimUnderTest
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip, OneCoordinate
 from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
-from fedrec_auditor.auditor.verification.checks.calls import shared_by_calls
+from fedrec_auditor.auditor.verification.checks.shared_evidence import shared_by_calls
 from fedrec_auditor.auditor.verification.checks.shared_noise import _echelon, shared_noise
 from tests.auditor.verification.checks.evidence import evidence
 

@@ -11,8 +11,8 @@ import pytest
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.verification.checks.support import support
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from tests.auditor.verification.checks.evidence import evidence
 
 Rng = np.random.Generator

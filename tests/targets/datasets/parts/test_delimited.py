@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyarrow import csv as fast
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.datasets.parts.block import NUMBER, SPACED, WIDEST, Block, Column
-from fedrec_auditor.targets.datasets.parts.delimited import Delimited
+from fedrec_auditor.targets.datasets.parts.columns import NUMBER, SPACED, WIDEST, Block, Column
+from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 
 FLOAT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = Column(what="user id")

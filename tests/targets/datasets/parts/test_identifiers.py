@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedrec_auditor.targets.datasets.parts.identifiers import Identifiers, narrow, unique
+from fedrec_auditor.targets.datasets.parts.columns import Identifiers, narrow, unique
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20)
 BATCHES = st.lists(

@@ -9,8 +9,8 @@ from scipy import stats
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import LocalTraining
-from fedrec_auditor.targets.learners.parts import minibatches as _minibatches
-from fedrec_auditor.targets.learners.parts.minibatches import (
+from fedrec_auditor.targets.learners.parts import work as _minibatches
+from fedrec_auditor.targets.learners.parts.work import (
     Examples,
     draw_examples,
     draw_linear_rows,

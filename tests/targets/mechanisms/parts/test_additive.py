@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.testing import Case, MechanismContract
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import EmbeddingGaussian
-from fedrec_auditor.targets.mechanisms.gaussian import Gaussian
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.vector_gaussian import VectorGaussian
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Product, Repeated
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
+    EmbeddingGaussian,
+    Gaussian,
+    VectorGaussian,
+)
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from tests.contracts.laws import hold
 from tests.contracts.test_mechanisms import CASES
 

@@ -10,7 +10,7 @@ import pytest
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
 

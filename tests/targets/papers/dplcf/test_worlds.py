@@ -10,13 +10,14 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import first_bits
-from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import FlippedKnn
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
+    DplcfAp,
+    DplcfSp,
+    LcfAp,
+    LcfSp,
+)
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import FlippedKnn, first_bits
 from tests.two_worlds import ReadUploads, shown
 
 RUNS = 40_000

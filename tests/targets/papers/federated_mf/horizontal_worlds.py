@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse, special
 
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import fit_users, start
 from fedrec_auditor.targets.transcript import Uploads
 from tests.targets.papers.federated_mf.side_by_side import SideBySide
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size, rate_at
 
 ONE_PARTY = HflSgdmf(factors=1, rounds=1, local_steps=1, parties=1, tuning=0)

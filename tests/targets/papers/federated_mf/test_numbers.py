@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, signal, special, stats
 
-from fedrec_auditor.accountants.statements.bound import Bound, Side
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Bound,
+    Horizon,
+    Scope,
+    Side,
+    Unit,
+    Vantage,
+)
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.exact import exact_lower_bound
@@ -20,10 +27,10 @@ from fedrec_auditor.auditor.judging.catalogue import judge
 from fedrec_auditor.reports.catalogue import CatalogueRow, plain_words
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.mechanisms.embedding_gaussian import clip_embedding
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import clip_embedding
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import largest, nearest, turned, unclipped
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
 

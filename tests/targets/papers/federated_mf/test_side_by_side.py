@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
 from tests.targets.papers.federated_mf import side_by_side as _side_by_side
 from tests.targets.papers.federated_mf.side_by_side import SideBySide

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.federated_mf import horizontal_worlds as horizontal

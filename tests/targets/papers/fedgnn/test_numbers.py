@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from dp_accounting import ZCDpEvent
 
-from fedrec_auditor.accountants.methods.rdp import Rdp
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.methods.accounting_methods import Rdp
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
 from fedrec_auditor.reports.catalogue import CatalogueRow

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 PAPER, DPLCF = (Paper.of(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf"))
 

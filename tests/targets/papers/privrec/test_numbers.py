@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.reproductions.reproduction import reproduction
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -16,8 +16,7 @@ from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, realisable, upper
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.privrec")
@@ -87,7 +86,7 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
     """Who holds all items draws no negatives: nothing but noise could tell messages apart."""
     (rate,) = of("16")
     assert (rate.right, rate.word) == (1.0, Arithmetic.WRONG)
-    system = DpPrivRec(embedding=4, width=32, local_epochs=1)
+    system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.of(np.ones((1, 4)), name="all")
     model = system.first(held, np.random.default_rng(1))
     sent = system.upload(held, model, np.random.default_rng(1), size=20)
@@ -134,7 +133,7 @@ def test_a_client_knows_of_its_own_draws() -> None:
         told = drawn[(drawn < 943 - others).sum(axis=1) == 0]  # none of those who collude
         rate = (told == 942).any(axis=1).mean()
         assert rate == pytest.approx(30 / others, abs=6 * math.sqrt(30 / others / len(told)))
-        joint = DpPrivRec().round_mechanism(Population(n_users=943, n_items=1682)).mu
+        joint = DpPrivrec().round_mechanism(Population(n_users=943, n_items=1682)).mu
         by_hand = fixed_size_above(
             n_users=others, sample=30, rounds=1000, multiplier=1 / joint, delta=1e-8
         )
@@ -165,7 +164,7 @@ def test_the_rows_that_move_are_the_users_features() -> None:
     (number,) = of("16b")
     assert number.word is Arithmetic.WRONG
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
-    system = PrivRec(embedding=16, width=64, local_epochs=1)
+    system = Privrec(embedding=16, width=64, local_epochs=1)
     model = system.first(data, np.random.default_rng(0))
     sent = system.upload(data, model, np.random.default_rng(1))
     for name, attribute in data.attributes.items():

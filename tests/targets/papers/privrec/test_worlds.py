@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import BIT, CLIP, DpPrivrec
 from fedrec_auditor.targets.transcript import Broadcast, Uploads
 from tests.two_worlds import in_blocks
 
 RUNS, ITEMS, BLOCK = 10_000, 4, 1 << 14
 
 
-def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = True) -> DpPrivRec:
+def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = True) -> DpPrivrec:
     """A round of all of two clients, with a network of some 200 weights and one local epoch."""
-    return DpPrivRec(
+    return DpPrivrec(
         rounds=1,
         clients=2,
         server_rate=server_rate,
@@ -43,7 +43,7 @@ def small(*, multiplier: float, server_rate: float = 1.0, as_published: bool = T
 
 
 def following(
-    system: DpPrivRec,
+    system: DpPrivrec,
     model: Broadcast,
     messages: Mapping[str, NDArray[Any]],
     rng: np.random.Generator,
@@ -80,7 +80,7 @@ class Moved:
     one minibatch: changes are functions of the data, and the devices' code computes them once.
     """
 
-    system: DpPrivRec
+    system: DpPrivrec
 
     @cached_property
     def model(self) -> Broadcast:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.targets.wrapped.history import History
+from fedrec_auditor.targets.wrapped.client import History
 
 
 def history(*items: int, n_items: int = 6) -> History:

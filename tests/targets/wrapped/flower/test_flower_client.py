@@ -9,8 +9,12 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.own import flower_app
 from fedrec_auditor.targets.wrapped.client import Client
-from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, message, named
-from fedrec_auditor.targets.wrapped.flower.partition import Partition
+from fedrec_auditor.targets.wrapped.flower.flower_client import (
+    FlowerClient,
+    Partition,
+    message,
+    named,
+)
 from fedrec_auditor.targets.wrapped.structure import take_apart
 from tests.targets.wrapped.flower import apps
 

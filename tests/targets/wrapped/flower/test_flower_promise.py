@@ -12,14 +12,13 @@ from scipy.stats import norm
 
 from fedrec_auditor import Claim
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.own import flower_app
 from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.wrapped.flower.flower_server import FlowerServer
-from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerSystem
+from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 from tests.targets.wrapped.flower import apps
 
 CROWD = Population(n_users=25, n_items=6)

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, envelope, message
-from fedrec_auditor.targets.wrapped.flower.partition import Partition
-from fedrec_auditor.targets.wrapped.flower.record_uploads import RecordUploads
+from fedrec_auditor.targets.wrapped.flower.flower_client import (
+    FlowerClient,
+    Partition,
+    RecordUploads,
+    envelope,
+    message,
+)
 from tests.targets.wrapped.flower import apps
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Floats, Ints
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.bit_flip import BitFlip
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
     Flip,
@@ -85,7 +85,7 @@ class CentralMf(CollectedBits):
 
         The paper's server sends each user a list only; what is released here bounds that.
         """
-        from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import Adam
+        from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam
 
         bits = uploads.components["bits"]
         start, sampling = rng.spawn(2)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import FUSED, compiled
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import normals
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
 _part = compiled(kept=False, fastmath=FUSED, error_model="numpy")

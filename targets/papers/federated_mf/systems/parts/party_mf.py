@@ -11,21 +11,19 @@ import numpy as np
 from numpy.random import Generator
 from scipy import sparse
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.statements.sizes import Sizes
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Sizes, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.holding import Holding
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Descent, Holding
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     batch_size,
     blocks,
     explicit,
+    fit_users,
     start,
     trim,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
 from fedrec_auditor.targets.settings import Positive, Probability, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split

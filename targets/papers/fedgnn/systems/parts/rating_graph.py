@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.statements.scope import Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage
 from fedrec_auditor.targets.components import Floats, Ints
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.mechanisms.clipped import Clipped
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
-from fedrec_auditor.targets.mechanisms.laplace import Laplace
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Clipped, Repeated
+from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.settings import NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import System, received

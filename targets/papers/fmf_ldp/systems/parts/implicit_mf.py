@@ -1,17 +1,9 @@
-"""Federated implicit matrix factorization: what ``fcf`` and ``fmf-ldp`` share.
-
-Every round the server broadcasts the item matrix V, every client solves for its user vector
-(equation 4) and sends something of its item gradient (equation 5), and the server takes
-``server_steps`` gradient steps on the aggregate. User vectors never leave the device; after the
-training each device solves for its own once more, against the final V, and scores by X V^T.
-
-Clients upload once a round: the paper counts its uploads as epochs times k (section 5.1), so the
-"20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
-"""
+"""Implicit matrix factorization: its gradients, and users in closed form."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated
@@ -20,15 +12,146 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import solve_triangular
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Floats, Ints, RankOne
 from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model
 from fedrec_auditor.targets.systems.system import System, Trained, Training
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
+
+# User vectors in closed form and item gradients of implicit matrix factorization.
+#
+# For one user with interacted items S, preference p = 1 on S and 0 elsewhere, confidence
+# c = 1 + alpha on S and 1 elsewhere, and the broadcast item matrix V (M, F):
+#
+#     x = (V^T C V + lambda I)^-1 V^T C p            (Minto et al. 2021, equation 4)
+#     G = (C (p - V x)) x^T                          (equation 5, for all M items)
+#
+# C differs from the identity on S only, so with W the rows of V in S the system matrix is
+# V^T V + lambda I + alpha W^T W, of which the first part is shared by all users (Hu, Koren and
+# Volinsky 2008), and G = (s - V x) x^T with s = c - (c - 1) x.v on S and zero elsewhere. With
+# L L^T = V^T V + lambda I, Z = W L^-T and x = L^-T y,
+#
+#     y = (1 + alpha) (I + alpha Z^T Z)^-1 Z^T 1 = (1 + alpha) Z^T (I + alpha Z Z^T)^-1 1,
+#
+# so that users with fewer than F interactions need a system of the size of their history only. Both
+# systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
+#
+# Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
+# memory beyond the result does not grow with the number of users.
+#
+# L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
+# vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
+# not depend on what else the machine does.
+
+# Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
+BLOCK = 1 << 16
+
+
+def item_gradients(
+    items: Floats,
+    touched: sparse.csr_array,
+    *,
+    alpha: float,
+    regularization: float,
+) -> RankOne:
+    """Equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
+
+    The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4.
+    """
+    kind = np.float32 if items.dtype == np.float32 else np.float64
+    exact = np.asarray(items, np.float64)
+    with one_thread():
+        shared = exact.T @ exact + regularization * np.eye(exact.shape[1])
+        if not np.isfinite(shared).all():
+            raise InputError(
+                "Expected V^T V + lambda I to be finite, got NaN or infinities in it. "
+                "Lower the learning rate, or give a finite V."
+            )
+        try:
+            root = np.linalg.cholesky(shared)
+        except np.linalg.LinAlgError:
+            raise InputError(
+                "Expected V^T V + lambda I to be positive definite in floating point, got "
+                f"regularization={regularization!r} for a singular V. Give a larger one."
+            ) from None
+        whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
+        vectors, predicted = _batched(whitened, root, touched, alpha)
+    vectors *= 1.0 + alpha
+    predicted *= 1.0 + alpha
+    predicted *= -alpha
+    predicted += 1.0 + alpha
+    corrections = sparse.csr_array(
+        (predicted, touched.indices, touched.indptr), shape=touched.shape
+    )
+    return RankOne(vectors=vectors, items=items, corrections=corrections)
+
+
+def _batched(
+    whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
+) -> tuple[Floats, Floats]:
+    """Both results without their (1 + alpha), from Z (M, F) and L."""
+    count, factors = whitened.shape
+    columns = np.append(touched.indices, count)
+    solved = np.zeros((touched.shape[0], factors), whitened.dtype)
+    predicted = np.empty(touched.nnz, whitened.dtype)
+    padded = np.zeros((count + 1, factors), whitened.dtype)  # the last row pads short users
+    padded[:count] = whitened
+    for users, positions, held in _batches(touched.indptr, factors):
+        rows = padded.take(columns[positions], axis=0)
+        across = rows.transpose(0, 2, 1)
+        if held.shape[1] < factors:
+            ones = np.ones((*held.shape, 1), whitened.dtype)
+            y = across @ np.linalg.solve(_ridge(rows @ across, alpha), ones)
+        else:
+            y = np.linalg.solve(_ridge(across @ rows, alpha), rows.sum(axis=1)[:, :, None])
+        solved[users] = y[:, :, 0]
+        predicted[positions[held]] = (rows @ y)[:, :, 0][held]
+    vectors = solve_triangular(root, solved.T, lower=True, trans="T").T
+    return vectors.astype(whitened.dtype, copy=False), predicted
+
+
+def _ridge(gram: Floats, alpha: float) -> Floats:
+    """I + alpha gram, in place, for a batch of Gram matrices."""
+    gram *= alpha
+    diagonal = np.arange(gram.shape[-1])
+    gram[:, diagonal, diagonal] += 1.0
+    return gram
+
+
+def _batches(
+    indptr: Ints, factors: int
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
+    """Users of like activity (b,), positions of their entries (b, width), which of them exist.
+
+    Where there is none the position is one beyond the last.
+    """
+    activity = np.diff(indptr)
+    order = np.argsort(-activity, kind="stable")
+    start = 0
+    while start < len(order):
+        width = max(int(activity[order[start]]), 1)
+        stop = start + max(BLOCK // ((width + factors) * factors), 1)
+        users = order[start:stop]
+        offsets = np.arange(width)
+        held = offsets < activity[users, None]
+        yield users, np.where(held, indptr[users, None] + offsets, indptr[-1]), held
+        start = stop
+
+
+# Federated implicit matrix factorization: what ``fcf`` and ``fmf-ldp`` share.
+#
+# Every round the server broadcasts the item matrix V, every client solves for its user vector
+# (equation 4) and sends something of its item gradient (equation 5), and the server takes
+# ``server_steps`` gradient steps on the aggregate. User vectors never leave the device; after the
+# training each device solves for its own once more, against the final V, and scores by X V^T.
+#
+# Clients upload once a round: the paper counts its uploads as epochs times k (section 5.1), so the
+# "20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
 
 CUTOFFS = (2, 5, 10)
 

@@ -1,32 +1,228 @@
-"""Local training of many PrivRec devices at once, in torch: weights with a leading device axis.
-
-A device never meets an item twice in one training, so its rows of the item table are stored by
-example: (n, width, d) instead of a table a device. Devices of one batch differ in their number of
-examples; they are sorted by it, so that those with a minibatch left are always the first ones.
-Each product is of one device's own matrices, of shapes that do not depend on the other devices: a
-device's result is the same, bit for bit, in any company (measured on CPU, for layers of two units
-and more and minibatches of multiples of 16; to rounding otherwise).
-"""
+"""A device of PrivRec: its network, examples, loss and local steps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numpy.random import Generator
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.loss import (
-    Weights,
-    gradients,
-    logits,
-    loss,
-)
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import ITEM, USER, genre_flags
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
+
+# The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
+#
+# Of a user it takes the categorical features that the data have (gender, occupation, age group), of
+# an item its number and its genres. Each value has an embedding, each genre one where an item is of
+# it and zeros where it is not. All are concatenated, [U; V], and go through four hidden layers with
+# ReLU into one sigmoid. The paper gives the embedding's dimension (64) and the number of layers,
+# not their sizes: here ``width``, then halved from layer to layer. Section 4.1 names the sigmoid as
+# "the" activation, equation 1 ReLU within and a sigmoid at the end for implicit feedback: equation
+# 1 is followed.
+
+LAYERS = 4
+Averaged = Annotated[bool, "the mean of the embeddings of an item's genres is read, not each"]
+USER, ITEM, GENRE = "user.", "item", "genre"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Sizes of a network, and which features it reads.
+
+    ``side`` reads features of users and items; ``ids`` gives every item an embedding of its own,
+    which it has anyway where no genres are read. ``averaged`` replaces the embeddings of an item's
+    genres by their mean, an input of the size of one.
+    """
+
+    embedding: int
+    width: int
+    ids: bool
+    side: bool
+    averaged: bool = False
+
+    def shapes(self, interactions: Interactions) -> dict[str, tuple[int, ...]]:
+        """Shape of every component: "user.<attribute>", "item", "genre", "mlp1.weight", ...
+
+        Rows of "mlp1.weight" belong to the user's attributes in alphabetical order, then to the
+        item, then to its genres.
+        """
+        tables: dict[str, tuple[int, ...]] = {}
+        if self.side:
+            for key in sorted(interactions.attributes):
+                categories = interactions.attributes[key].categories
+                tables[f"{USER}{key}"] = (len(categories), self.embedding)
+        genres = 0 if interactions.genres is None else interactions.genres.shape[1]
+        if self.ids or not (self.side and genres):
+            tables[ITEM] = (interactions.n_items, self.embedding)
+        if self.side and genres:
+            tables[GENRE] = (genres, self.embedding)
+        count = len(tables) + (genres - 1 if GENRE in tables and not self.averaged else 0)
+        sizes = [self.embedding * count, *(self.width >> layer for layer in range(LAYERS))]
+        for layer in range(LAYERS):
+            tables[f"mlp{layer + 1}.weight"] = (sizes[layer], sizes[layer + 1])
+            tables[f"mlp{layer + 1}.bias"] = (sizes[layer + 1],)
+        return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
+
+    def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
+        """The first model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
+        model = {}
+        for name, shape in self.shapes(interactions).items():
+            if name.endswith("bias"):
+                scale = 0.0
+            elif name.endswith("weight"):
+                scale = np.sqrt(2.0 / shape[0])
+            else:
+                scale = self.embedding**-0.5
+            model[name] = (scale * rng.standard_normal(shape)).astype(np.float32)
+        return model
+
+    def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
+        """The components that these data need, in order; InputError if the broadcast lacks one."""
+        expected = self.shapes(interactions)
+        got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
+        for name, shape in expected.items():
+            if got.get(name) != shape:
+                raise InputError(
+                    f"Expected a broadcast with {name!r} of shape {shape}, got {got.get(name)}. "
+                    "Send a model for these items, attributes and genres."
+                )
+        return {name: (broadcast or {})[name] for name in expected}
+
+
+def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
+    """1 where an item is of a genre, (n_items, genres)."""
+    if interactions.genres is None:
+        return np.zeros((interactions.n_items, 0), dtype=np.float32)
+    return interactions.genres.astype(np.float32)
+
+
+LANES = 16
+"""Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array
+that does not fill its vectors, and that end would depend on the number of devices."""
+_DRAW, _ORDER = 0, 1  # purposes of a device's streams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceExamples:
+    """Examples of n devices, each item at most once, padded to one width.
+
+    ``items`` (n, width) holds the positives, ascending, then the negatives; ``counts`` (n,) are
+    the numbers of positives, ``sizes`` (n,) of all examples. What lies beyond is padding.
+    """
+
+    items: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def draw(
+        cls, interactions: Interactions, streams: Streams, *, negatives: int
+    ) -> DeviceExamples:
+        """Every stored interaction, and ``negatives`` times as many unmet items, all different.
+
+        Fewer where the catalogue has no more. Memory: 8 bytes a device and item of the catalogue.
+        """
+        n_items = interactions.n_items
+        counts = np.diff(interactions.ratings.indptr).astype(np.int64)
+        sizes = counts + np.minimum(negatives * counts, n_items - counts)
+        keys = streams.fold_in(_DRAW).uniform(n_items)
+        row = np.repeat(np.arange(len(counts)), counts)
+        keys[row, interactions.ratings.indices] = -1.0
+        items = np.argsort(keys, axis=1, kind="stable")[:, : int(sizes.max(initial=0))]
+        return cls(items=items, counts=counts, sizes=sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def labels(self) -> NDArray[np.float32]:
+        """1 for positives, 0 for negatives and padding, (n, width)."""
+        return (np.arange(self.items.shape[1]) < self.counts[:, None]).astype(np.float32)
+
+    def orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
+        """A new order of each device's examples, (n, width), padding last. ``width`` may be larger.
+
+        An order depends on the device's own stream and number of examples only.
+        """
+        keys = streams.fold_in(_ORDER + epoch).uniform(width)
+        keys[np.arange(width) >= self.sizes[:, None]] = 2.0
+        return np.argsort(keys, axis=1, kind="stable")
+
+    def take(self, devices: Ints) -> DeviceExamples:
+        """The examples of these devices."""
+        return DeviceExamples(
+            items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]
+        )
+
+
+Weights = dict[str, Tensor]
+"""What a device trains, all with a leading device axis.
+
+"user" (n, du), the embeddings of its own attributes side by side; "item" (n, width, d), those of
+its examples; "genre" (n, g, d) and the layers as they are broadcast.
+"""
+
+
+def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
+    """Scores before the sigmoid of every item of ``weights``, (n, items): equation 1.
+
+    The first layer is taken apart by what it reads, so that a user's part is computed once and a
+    genre's once a device. The last product is a sum, which is the same in any company.
+    """
+    first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
+    du, d = user.shape[1], rows.shape[2]
+    hidden = weights["mlp1.bias"][:, None] + user[:, None] @ first[:, :du]
+    hidden = hidden + rows @ first[:, du : du + d]
+    if GENRE in weights:
+        genre, last = weights[GENRE], first[:, du + d :]
+        if last.shape[1] > genre.shape[2]:  # an input a genre
+            parts = (genre[:, :, None] @ last.reshape(*genre.shape, -1))[:, :, 0]
+        else:
+            flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
+            parts = genre @ last
+        hidden = hidden + flags @ parts
+    for layer in range(2, LAYERS + 1):
+        hidden = torch.relu(hidden) @ weights[f"mlp{layer}.weight"]
+        hidden = hidden + weights[f"mlp{layer}.bias"][:, None]
+    out = (torch.relu(hidden) * weights["output.weight"][:, None]).sum(dim=-1)
+    return out + weights["output.bias"][:, None]
+
+
+def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
+    """Equation 2 with ``weight`` (n, items) for each example, summed over devices."""
+    return binary_cross_entropy_with_logits(
+        logits(weights, flags), labels, weight=weight, reduction="sum"
+    )
+
+
+def gradients(
+    weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
+) -> Weights:
+    """Gradient of every device's loss by its own weights: devices do not mix in the sum."""
+    live = {name: value.requires_grad_() for name, value in weights.items()}
+    found = torch.autograd.grad(
+        loss(live, flags, labels, weight), list(live.values()), allow_unused=True
+    )
+    return {name: g for name, g in zip(live, found, strict=True) if g is not None}
+
+
+# Local training of many PrivRec devices at once, in torch: weights with a leading device axis.
+#
+# A device never meets an item twice in one training, so its rows of the item table are stored by
+# example: (n, width, d) instead of a table a device. Devices of one batch differ in their number of
+# examples; they are sorted by it, so that those with a minibatch left are always the first ones.
+# Each product is of one device's own matrices, of shapes that do not depend on the other devices: a
+# device's result is the same, bit for bit, in any company (measured on CPU, for layers of two units
+# and more and minibatches of multiples of 16; to rounding otherwise).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,37 +1,28 @@
-"""Federated meta-learning of a deep recommender: what the systems of the PrivRec paper share.
-
-Every round the server broadcasts the model and draws M clients without replacement (Algorithm 1,
-line 3). Each trains on its own examples and returns a change of the model, by which the server
-moves (line 7). To recommend, a device trains the final model once more, on what it holds (section
-3.3).
-
-The whole change is sent. Rows of a table (items, genders, ...) that a device did not touch have a
-change of exactly zero, which nobody can mistake for one that was trained: the upload names the
-items that the device trained on, and says the user's attributes. Such rows are therefore stored as
-not sent (``Rows``), which carries the same information.
-"""
+"""Meta-learned recommenders: rounds, their messages, and the counts that users send."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp
 
-from fedrec_auditor.accountants.statements.scope import Scope, Unit
-from fedrec_auditor.targets.components import Floats, Ints, Kind
+from fedrec_auditor.accountants.statements import Scope, Unit
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Rows
 from fedrec_auditor.targets.compute import Compute, torch_threads
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import LANES, DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.message import joined, messages
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import (
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
     ITEM,
+    LANES,
     LAYERS,
+    USER,
+    DeviceExamples,
     Network,
     genre_flags,
 )
@@ -42,8 +33,158 @@ from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Trai
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
-    from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices, ProximalTraining
-    from fedrec_auditor.targets.papers.privrec.systems.parts.loss import Weights
+    from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+        Devices,
+        ProximalTraining,
+        Weights,
+    )
+
+
+# What the PrivRec paper's accounting prints for any population (Tables 3 and 4, section 4.4).
+#
+# All 36 entries come out, to the digits printed (which are cut, not rounded), of this: Theorem 9 of
+# Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under replace-one
+# adjacency, with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic conversion, and
+# T = E1 M steps. Algorithm 2 takes E1 steps: each is counted M times. (The text of section 2.3.4
+# says N/M, which gives none of the entries.)
+
+_ORDERS = 64
+
+
+def printed_epsilon(
+    *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
+) -> float:
+    """The epsilon that the authors would print for E1 = ``rounds``; infinite at delta 0."""
+    if delta == 0:
+        return math.inf
+    orders = np.arange(2, _ORDERS + 1)
+    curve = np.array([amplified(clients / n_users, int(a), multiplier) for a in orders])
+    return float(np.min(rounds * clients * curve + math.log(1 / delta) / (orders - 1)))
+
+
+def amplified(rate: float, order: int, multiplier: float) -> float:
+    """Theorem 9: the Rényi divergence of whole ``order`` after sampling at ``rate``.
+
+    1/(a-1) ln(1 + q^2 C(a,2) min(4 (e^{r(2)} - 1), 2 e^{r(2)})
+               + sum over j = 3..a of 2 q^j C(a,j) e^{(j-1) r(j)}),   r(a) = a / (2 z^2).
+    """
+    j: NDArray[np.float64] = np.arange(2, order + 1, dtype=np.float64)
+    choose = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    moments = (j - 1) * j / (2 * multiplier**2) + math.log(2)
+    second = 1 / multiplier**2
+    moments[0] = min(math.log(4) + second + math.log(-math.expm1(-second)), math.log(2) + second)
+    terms = j * math.log(rate) + choose + moments
+    return float(logsumexp(np.append(terms, 0.0)) / (order - 1))
+
+
+def messages(
+    change: Mapping[str, NDArray[Any]],
+    examples: DeviceExamples,
+    held: Interactions,
+    model: Broadcast,
+    kind: Kind,
+    rate: float,
+) -> dict[str, Component]:
+    """Component by component of ``model`` what n devices send, of this kind and learning rate.
+
+    ``change`` is theirs as ``Devices`` store weights: "user" (n, du) side by side, "item" (n,
+    width, d) by example, the others as broadcast. Rows of no change are left out.
+    """
+    found: dict[str, Component] = {}
+    at = 0
+    for name, part in model.items():
+        if name == ITEM:
+            valid = np.arange(examples.items.shape[1]) < examples.sizes[:, None]
+            device, place = np.nonzero(valid)
+            ids, rows = examples.items[device, place], change[ITEM][device, place]
+        elif name.startswith(USER):
+            device = np.arange(len(examples))
+            ids = held.attributes[name.removeprefix(USER)].codes
+            rows = change["user"][:, at : at + part.shape[1]]
+            at += part.shape[1]
+        else:
+            found[name] = Dense(change[name], kind, rate)
+            continue
+        moved = rows.any(axis=1)
+        device, ids, rows = device[moved], ids[moved], rows[moved]
+        order = np.lexsort((ids, device))
+        sizes = np.bincount(device, minlength=len(examples))
+        found[name] = Rows(
+            indptr=np.concatenate([[0], np.cumsum(sizes)]),
+            ids=ids[order],
+            values=rows[order],
+            count=len(part),
+            kind=kind,
+            rate=rate,
+        )
+    return found
+
+
+def joined(
+    blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
+) -> dict[str, Component]:
+    """The messages of several blocks of devices as one; of none, messages of nobody."""
+    return {
+        name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
+        for name, part in model.items()
+    }
+
+
+def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
+    """L2 norm of every client's whole change, over all components, in float64: (n,)."""
+    squares = np.zeros(len(next(iter(components.values()))))
+    for part in components.values():
+        if isinstance(part, Rows):
+            rows = (part.values.astype(np.float64) ** 2).sum(axis=1)
+            client = np.repeat(np.arange(len(part)), np.diff(part.indptr))
+            squares += np.bincount(client, weights=rows, minlength=len(part))
+        else:
+            values = part.dense(np.arange(len(part))).astype(np.float64)
+            squares += (values**2).reshape(len(part), int(np.prod(part.shape))).sum(axis=1)
+    return np.asarray(np.sqrt(squares))
+
+
+def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
+    """Every client's part times its factor (n,), in float32; a factor of its own hides the rate."""
+    if isinstance(part, Rows):
+        each = np.repeat(factor, np.diff(part.indptr))
+        return replace(part, values=(part.values * each[:, None]).astype(np.float32), rate=None)
+    values = part.dense(np.arange(len(part)))
+    factors = factor.reshape(-1, *[1] * (values.ndim - 1))
+    return Dense((values * factors).astype(np.float32), part.kind)
+
+
+def _joined(
+    parts: list[Component], name: str, shape: tuple[int, ...], kind: Kind, rate: float
+) -> Component:
+    if name != ITEM and not name.startswith(USER):
+        dense = [part.values for part in parts if isinstance(part, Dense)]
+        values = np.concatenate([np.zeros((0, *shape), dtype=np.float32), *dense])
+        return Dense(values, kind, rate)
+    tables = [part for part in parts if isinstance(part, Rows)]
+    sizes = np.concatenate([np.zeros(1, dtype=np.int64), *(np.diff(t.indptr) for t in tables)])
+    none = np.zeros((0, shape[1]), dtype=np.float32)
+    return Rows(
+        indptr=np.cumsum(sizes),
+        ids=np.concatenate([np.zeros(0, dtype=np.int64), *(t.ids for t in tables)]),
+        values=np.concatenate([none, *(t.values for t in tables)]),
+        count=shape[0],
+        kind=kind,
+        rate=rate,
+    )
+
+
+# Federated meta-learning of a deep recommender: what the systems of the PrivRec paper share.
+#
+# Every round the server broadcasts the model and draws M clients without replacement (Algorithm 1,
+# line 3). Each trains on its own examples and returns a change of the model, by which the server
+# moves (line 7). To recommend, a device trains the final model once more, on what it holds (section
+# 3.3).
+#
+# The whole change is sent. Rows of a table (items, genders, ...) that a device did not touch have a
+# change of exactly zero, which nobody can mistake for one that was trained: the upload names the
+# items that the device trained on, and says the user's attributes. Such rows are therefore stored
+# as not sent (``Rows``), which carries the same information.
 
 CUTOFFS = (5, 10, 20, 30)
 _TOGETHER = 32  # devices trained at once

@@ -7,7 +7,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf
 from tests.targets.papers.made import low_rank
 
 

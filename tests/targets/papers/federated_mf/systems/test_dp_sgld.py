@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from dp_accounting import SelfComposedDpEvent
 
-from fedrec_auditor.accountants.methods.pld import Pld
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgld
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
 from fedrec_auditor.targets.systems.base import Population
 

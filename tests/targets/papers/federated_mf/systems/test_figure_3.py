@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_vfl import FmfVfl
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import (
+    FmfHfl,
+    HflSgdmf,
+    HflSynsgd,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from tests.targets.papers.made import rated
 
 N, M, P, ROUNDS, RATE = 15, 11, 3, 3, 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_local_sgd import HflLocalSgd
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflLocalSgd
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
 from tests.targets.papers.made import rated
 

@@ -11,14 +11,13 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, SelfComposedDpEven
 from dp_accounting.pld import privacy_loss_distribution as library
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.accountants.statements import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_ldp import LflLdp
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_pretrained import LflPretrained
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp, LflPretrained
 from fedrec_auditor.targets.systems.base import Population
 
 SMALL = Population(n_users=40, n_items=25)

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_pretrained import LflPretrained
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflPretrained
 from tests.targets.papers.made import rated
 
 

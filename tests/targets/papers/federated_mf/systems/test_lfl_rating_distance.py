@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.lfl_sgdmf import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import rating_distance
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rating_distance
 from fedrec_auditor.targets.systems.base import Population
 
 ONE = 2 * 5**1.5

@@ -11,14 +11,14 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDp
 from scipy import sparse
 
 from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
-from fedrec_auditor.accountants.statements.scope import Adjacency, Unit
+from fedrec_auditor.accountants.statements import Adjacency, Unit
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
-from fedrec_auditor.targets.papers.federated_mf.systems.local_only import LocalOnly
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Clipping, gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
 

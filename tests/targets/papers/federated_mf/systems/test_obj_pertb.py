@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 
 from fedrec_auditor.accountants.events.leaves import PureDpEvent
-from fedrec_auditor.accountants.statements.scope import Adjacency, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb, _least_squares
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
+    ObjPertb,
+    _least_squares,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import low_rank, rated

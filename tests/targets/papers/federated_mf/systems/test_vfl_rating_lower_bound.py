@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.revealed_gaussian import RevealedGaussian
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.systems.system import Calls
 from tests.points import later

@@ -8,7 +8,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import RankOne
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.transcript import Broadcast
 from tests.targets.papers.made import liked
 

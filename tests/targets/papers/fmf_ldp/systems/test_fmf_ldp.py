@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.one_coordinate import OneCoordinate
-from fedrec_auditor.targets.mechanisms.repeated import Repeated
-from fedrec_auditor.targets.mechanisms.shuffled import Shuffled
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.systems import fmf_ldp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp, ReportDistribution
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
 from fedrec_auditor.targets.systems.base import Population
 
 # A correct sampler fails one of the tests below once in a billion seeds; the seeds are fixed.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.papers.fmf_ldp.systems.mf_np import MfNp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf, MfNp
 from tests.targets.papers.made import liked
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.fmf_ldp.systems.random import Random
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Random
 
 
 def test_scores_are_uniform_fixed_and_the_users_own() -> None:

@@ -21,21 +21,25 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_below
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_below
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import BIT, CLIP, DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.parts.message import norms as lengths
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import norms as lengths
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
+    BIT,
+    CLIP,
+    DpPrivrec,
+    Privrec,
+)
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.transcript import Uploads
 
-SMALL = DpPrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
+SMALL = DpPrivrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16)
 PEERS = Scope(
     unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
 )
@@ -55,11 +59,11 @@ def some_data(users: int = 20) -> Interactions:
     return Synthetic(n_users=users, n_items=25, profile=6.0, tastes=3, seed=0).load()
 
 
-def uploads(system: DpPrivRec, clip: float) -> tuple[Uploads, Uploads]:
+def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
     """What the devices send with this bound, and what PrivRec's would."""
     data = some_data()
     broadcast = system.first(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
-    plain = PrivRec(**{f.name: getattr(system, f.name) for f in fields(PrivRec)})
+    plain = Privrec(**{f.name: getattr(system, f.name) for f in fields(Privrec)})
     model = {k: v for k, v in broadcast.items() if k != CLIP}
     return (
         system.upload(data, broadcast, np.random.default_rng(1)),
@@ -124,7 +128,7 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
     assert share == pytest.approx(2 * 1.0 / 20 / math.sqrt(0.7))
 
 
-def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
+def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
     """The bound over a training in which every change has this norm, without noise."""
     bounds, model = [], {"output.bias": np.zeros(()), CLIP: np.array(system.initial_clip)}
     fits: Callable[[float], bool] = (
@@ -139,7 +143,7 @@ def steps(system: DpPrivRec, norm: float, rounds: int) -> list[float]:
 
 
 def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
-    system = DpPrivRec(initial_clip=40.0)
+    system = DpPrivrec(initial_clip=40.0)
     found = steps(system, norm=10.0, rounds=600)
     np.testing.assert_allclose(found[:399], 40 - 0.1 * np.arange(1, 400), atol=1e-9)
     assert min(found) < 0
@@ -149,7 +153,7 @@ def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
 
 
 def test_noise_of_the_printed_settings_drowns_every_weight() -> None:
-    system = DpPrivRec()
+    system = DpPrivrec()
     average = system.round_mechanism(Population(n_users=4800, n_items=3706)).noise_scale[0]
     assert average == pytest.approx(4.87, abs=0.01)  # weights begin at 0.06 to 0.35
 
@@ -168,7 +172,7 @@ def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> No
 
 
 def test_events_by_vantage_and_sampling() -> None:
-    system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
+    system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
     mu = math.sqrt(1 - 0.7)
     one = GaussianDpEvent(1 / mu)
     for vantage, others in ((Vantage.PEERS, 4799), (Vantage.RELEASE, 4800)):
@@ -209,7 +213,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
     """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
-    system, population = DpPrivRec(server_rate=step), Population(n_users=4800, n_items=3706)
+    system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
     (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
     ]
@@ -239,7 +243,7 @@ def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
 
 def test_the_printed_figure_is_an_overstatement() -> None:
     """Catalogue 15: at q = 30/4800, delta 1e-6, the truth at joint multiplier 1 is 1.3."""
-    system, population = DpPrivRec(), Population(n_users=4800, n_items=3706)
+    system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
     row = Paper.of("fedrec_auditor.targets.papers.privrec").table("Table 3").row("30 / 4800")
     printed = {float(delta): epsilon for delta, epsilon in row.items()}
     asked = [scoped for scoped in system.scoped_claims(population) if scoped.scope == PEERS]
@@ -257,7 +261,7 @@ def test_the_printed_figure_is_an_overstatement() -> None:
 
 
 def test_the_upload_is_asked_about_too() -> None:
-    scoped_claims = DpPrivRec().scoped_claims(Population(n_users=4800, n_items=3706))
+    scoped_claims = DpPrivrec().scoped_claims(Population(n_users=4800, n_items=3706))
     server = [q for q in scoped_claims if q.scope.vantage is Vantage.SERVER]
     assert len(server) == 1
     assert "introduction" in server[0].note
@@ -274,7 +278,7 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
 ) -> None:
     """Catalogue of claims, 12: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
     system, everyone = (
-        DpPrivRec(server_rate=step, as_published=as_published),
+        DpPrivrec(server_rate=step, as_published=as_published),
         Population(n_users=30, n_items=10),
     )
     (scoped,) = [q for q in system.scoped_claims(everyone) if q.scope.horizon is Horizon.ROUND]
@@ -296,7 +300,7 @@ def test_the_noise_of_the_tables_ends_the_training_and_a_300th_does_not(
     multiplier: float, dies: bool
 ) -> None:
     """Devices that start from such weights explode and return no change at all."""
-    system = DpPrivRec(rounds=3, multiplier=multiplier)
+    system = DpPrivrec(rounds=3, multiplier=multiplier)
     rounds = system.run(some_data(60), np.random.default_rng(0)).transcript.rounds
     first, *later = (
         lengths({k: v for k, v in one.uploads.components.items() if k != BIT}) for one in rounds

@@ -7,9 +7,8 @@ import numpy as np
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.paper import Paper
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
-from fedrec_auditor.targets.papers.privrec.systems.fcf_meta import FcfMeta
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import FcfMeta, Privrec
 from fedrec_auditor.targets.systems.base import Split
 
 
@@ -17,7 +16,7 @@ def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
     data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=2).load()
     one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
     np.testing.assert_array_equal(one.transcript.release["items"], two.transcript.release["items"])
-    assert FcfMeta.evaluation == PrivRec.evaluation
+    assert FcfMeta.evaluation == Privrec.evaluation
     assert Fcf.evaluation.split is Split.LEAVE_LAST_OUT
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.fofl_self import FoflSelf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import FoflSelf
 
 
 def test_no_side_feature_is_read() -> None:

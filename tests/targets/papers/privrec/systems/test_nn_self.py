@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf
 
 SMALL = NnSelf(rounds=2, clients=4, embedding=4, width=64)
 

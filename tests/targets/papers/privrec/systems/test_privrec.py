@@ -10,14 +10,16 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.dp_privrec import DpPrivRec
-from fedrec_auditor.targets.papers.privrec.systems.nn_self import NnSelf
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
+    DpPrivrec,
+    NnSelf,
+    Privrec,
+    PrivrecCen,
+)
 from fedrec_auditor.targets.streams import Streams
 
-SMALL = PrivRec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
+SMALL = Privrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
 
 def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
@@ -95,8 +97,8 @@ def test_the_proximal_term_holds_devices_back() -> None:
     assert moved[1] < 0.5 * moved[0]
 
 
-@pytest.mark.parametrize("kind", [PrivRec, PrivRecCen, DpPrivRec, NnSelf])
-def test_the_default_reads_features_only_as_the_text_has_it(kind: type[PrivRec]) -> None:
+@pytest.mark.parametrize("kind", [Privrec, PrivrecCen, DpPrivrec, NnSelf])
+def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a switch."""
     data = some_data()
     first = kind().first(data, np.random.default_rng(0))
@@ -118,11 +120,11 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
 
 def test_a_batch_that_does_not_fit_the_network_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="batch=50"):
-        PrivRec(batch=50)
+        Privrec(batch=50)
 
 
 def test_no_proximal_term_is_a_setting() -> None:
-    assert PrivRec(proximal=0.0).local.proximal == 0.0
+    assert Privrec(proximal=0.0).local.proximal == 0.0
 
 
 def test_a_broadcast_for_other_data_is_refused() -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.papers.privrec.systems.privrec import PrivRec
-from fedrec_auditor.targets.papers.privrec.systems.privrec_cen import PrivRecCen
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import Privrec, PrivrecCen
 
 
 def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0, tastes=2).load()
     settings = {"rounds": 3, "clients": 5, "local_epochs": 2, "embedding": 4, "width": 16}
     steps: list[tuple[int, int]] = []
-    central = PrivRecCen(**settings).run(
+    central = PrivrecCen(**settings).run(
         data, np.random.default_rng(4), lambda done, of: steps.append((done, of))
     )
-    federated = PrivRec(**settings).run(data, np.random.default_rng(4))
+    federated = Privrec(**settings).run(data, np.random.default_rng(4))
     assert steps == [(1, 3), (2, 3), (3, 3)]
     assert central.transcript.rounds == ()
     assert central.transcript.public.route is Vantage.RELEASE
@@ -29,6 +28,6 @@ def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
 
 def test_nothing_is_sent() -> None:
     data = Synthetic(n_users=15, n_items=12, profile=5.0).load()
-    sent = PrivRecCen().upload(data, None, np.random.default_rng(0), size=2)
+    sent = PrivrecCen().upload(data, None, np.random.default_rng(0), size=2)
     assert not sent.components
     np.testing.assert_array_equal(sent.users, np.repeat(np.arange(15), 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.papers.dplcf.systems.parts.central_kernel import (
+from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import (
     Adam,
     bpr_epoch,
     gmf_epoch,

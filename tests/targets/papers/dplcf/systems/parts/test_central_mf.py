@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.bpr_mf import BprMf
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.gmf import Gmf
+from fedrec_auditor.targets.papers.dplcf.systems.factor_systems import BprMf, Gmf
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.parts import central_mf as _central_mf
 from fedrec_auditor.targets.papers.dplcf.systems.parts.central_mf import CentralMf, visit
 from fedrec_auditor.targets.systems.base import Population

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import NonPrivateDpEvent
 from scipy import stats
 
-from fedrec_auditor.accountants.statements.scope import (
+from fedrec_auditor.accountants.statements import (
     Adjacency,
     Horizon,
     Scope,
@@ -19,21 +19,22 @@ from fedrec_auditor.accountants.statements.scope import (
 )
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.mechanisms.identity import Identity
-from fedrec_auditor.targets.mechanisms.product import Product
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
+    DplcfAp,
+    DplcfSp,
+    LcfAp,
+    LcfSp,
+    LcfUb,
+)
 from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     CollectedBits,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
-from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
-from fedrec_auditor.targets.papers.fmf_ldp.systems.fcf import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.systems.base import Population
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.statements.scope import Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ap import LcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_sp import LcfSp
-from fedrec_auditor.targets.papers.dplcf.systems.lcf_ub import LcfUb
-from fedrec_auditor.targets.papers.dplcf.systems.parts.item_knn import ItemKnn
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
+    DplcfAp,
+    DplcfSp,
+    LcfAp,
+    LcfSp,
+    LcfUb,
+)
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import ItemKnn
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import estimate_jaccard, pair_counts
 
 SYSTEMS = [DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_ap import DplcfAp
-from fedrec_auditor.targets.papers.dplcf.systems.dplcf_sp import DplcfSp
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp, DplcfSp
 from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard as _jaccard
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
     estimate_jaccard,

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard, packed_counts
-from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
-from fedrec_auditor.targets.papers.dplcf.systems.parts.packed_counts import PackedCounts
+from fedrec_auditor.targets.papers.dplcf.systems.parts import jaccard
+from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
+    PackedCounts,
+    neighbourhoods,
+    pair_counts,
+)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 9))
@@ -21,8 +24,8 @@ def test_rows_of_pairs_are_those_of_the_product(seed: int, users: int, items: in
     rng = np.random.default_rng(seed)
     bits = rng.random((users, items)) < rng.random()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_counts, "_WORDS", int(rng.integers(1, 4)))
-        patch.setattr(packed_counts, "_BLOCK", 64 * items)
+        patch.setattr(jaccard, "_WORDS", int(rng.integers(1, 4)))
+        patch.setattr(jaccard, "_BLOCK", 64 * items)
         counts = PackedCounts(Dense(bits, Kind.BITS))
     expected = bits.T.astype(int) @ bits.astype(int)
     rows = rng.permutation(items)

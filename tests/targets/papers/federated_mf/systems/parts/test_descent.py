@@ -20,8 +20,8 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Drawn,
     gradients,
 )
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import table_normals
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at, start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table
 

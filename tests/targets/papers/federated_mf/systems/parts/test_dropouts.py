@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.gaussian import gaussian_divergence
-from fedrec_auditor.accountants.methods.pld import Pld
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.dropouts import Dropouts
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from tests.contracts.laws import check_ranges
 
 SCOPE = Scope(

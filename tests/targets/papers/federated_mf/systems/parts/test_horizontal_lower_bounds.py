@@ -12,23 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Floats
-from fedrec_auditor.targets.mechanisms.sampled_gaussian import SampledGaussian
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.at_least import AtLeast
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.horizontal_lower_bounds import (
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
+    AtLeast,
     evenness,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     drawn_shares,
     party_sizes,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import rate_at
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import (
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     fit_users,
+    rate_at,
     turned_users,
 )
 from fedrec_auditor.targets.systems.base import Population

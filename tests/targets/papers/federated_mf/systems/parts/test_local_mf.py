@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements.scope import Unit, Vantage
+from fedrec_auditor.accountants.statements import Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
-from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import neutral
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import neutral
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import stars
 

@@ -20,19 +20,24 @@ from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,
     RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.statements.scope import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_hfl import FmfHfl
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import (
+    FmfHfl,
+    HflSgdmf,
+    HflSynsgd,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN, Descent, Drawn
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import reach
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    accounted,
+    fit_users,
+    start,
+)
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import stars
 

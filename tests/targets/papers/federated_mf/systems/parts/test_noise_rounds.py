@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.components import Dense, Kind, Randomized
-from fedrec_auditor.targets.mechanisms.noise_replacement import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
     Masked,
     PartTakenBack,

@@ -13,14 +13,13 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.privacy_accountant import NeighboringRelation
 from scipy import stats
 
-from fedrec_auditor.accountants.losses.pairs import GaussianPair, Reversed
-from fedrec_auditor.accountants.losses.sampled_pairs import Poisson
-from fedrec_auditor.accountants.statements.scope import Adjacency
-from fedrec_auditor.accountants.theorems.fixed_size import fixed_size_above
+from fedrec_auditor.accountants.losses.pairs import GaussianPair, Poisson, Reversed
+from fedrec_auditor.accountants.statements import Adjacency
+from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_sgdmf import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population, Target
 
 MOVIELENS = Population(n_users=943, n_items=1682)

@@ -13,12 +13,14 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgd_mf import DpSgdMf
-from fedrec_auditor.targets.papers.federated_mf.systems.dp_sgld import DpSgld
-from fedrec_auditor.targets.papers.federated_mf.systems.fmf_lfl import FmfLfl
-from fedrec_auditor.targets.papers.federated_mf.systems.gd_dr import GdDr
-from fedrec_auditor.targets.papers.federated_mf.systems.hfl_synsgd import HflSynsgd
-from fedrec_auditor.targets.papers.federated_mf.systems.obj_pertb import ObjPertb
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
+    DpSgdMf,
+    DpSgld,
+    GdDr,
+    ObjPertb,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSynsgd
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     accounted,
     batch_size,
@@ -30,7 +32,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     start,
     trim,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.vfl_sgdmf import VflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.streams import Streams
 from tests.targets.papers.made import table
 

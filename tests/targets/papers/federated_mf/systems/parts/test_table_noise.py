@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.table_noise import table_normals
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import table_normals
 from fedrec_auditor.targets.streams import Streams
 
 

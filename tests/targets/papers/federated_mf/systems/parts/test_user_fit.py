@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.user_fit import fit_users, neutral
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fit_users,
+    neutral,
+    start,
+)
 from tests.targets.papers.made import table
 
 TABLE = table(np.random.default_rng(0), 9, 12, 0.6)

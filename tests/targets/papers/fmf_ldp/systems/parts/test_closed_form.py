@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts import closed_form as _closed_form
-from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.closed_form import item_gradients
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts import implicit_mf as _closed_form
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
 
 
 def oracle(

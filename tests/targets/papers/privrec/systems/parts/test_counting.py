@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from fedrec_auditor.targets.papers.privrec.systems.parts.counting import amplified, printed_epsilon
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
+    amplified,
+    printed_epsilon,
+)
 
 
 def test_nothing_is_promised_at_delta_0() -> None:

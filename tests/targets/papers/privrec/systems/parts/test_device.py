@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
+    DeviceExamples,
     Devices,
+    Network,
     ProximalTraining,
+    Weights,
     all_scores,
+    genre_flags,
     maml,
     reptile,
 )
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.loss import Weights
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network, genre_flags
 from fedrec_auditor.targets.streams import Streams
 
 Model = dict[str, torch.Tensor]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
 from fedrec_auditor.targets.streams import Streams
 
 

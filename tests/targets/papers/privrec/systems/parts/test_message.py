@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.examples import DeviceExamples
-from fedrec_auditor.targets.papers.privrec.systems.parts.message import (
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
     joined,
     messages,
     norms,

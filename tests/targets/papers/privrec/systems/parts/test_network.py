@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
-from fedrec_auditor.targets.papers.privrec.systems.parts.network import Network, genre_flags
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import Network, genre_flags
 
 DATA = Interactions.of(
     np.ones((3, 4)),

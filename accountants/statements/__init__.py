@@ -1,1 +1,0 @@
-"""What is said of privacy: bounds and claims, each with its scope."""

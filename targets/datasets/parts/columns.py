@@ -1,0 +1,416 @@
+"""Columns of a table: identifiers, numbers and times as a file has them, by blocks of rows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+
+_WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
+
+
+class Identifiers:
+    """Collects one column, batch by batch; what comes out does not depend on the batches.
+
+    If all are whole numbers they are kept; if one is not, all become text, and each is numbered by
+    its place among the distinct ones, sorted by bytes. Where a ``place`` is given the column is of
+    identifiers, and whole numbers may be written as floats ("7.0"). Memory: 4 bytes a row (8 for
+    numbers over 2^31), and the distinct texts of each batch.
+    """
+
+    def __init__(self, place: str = "") -> None:
+        self.place = place
+        self._parts: list[Any] = []
+
+    def add(self, batch: pa.Array) -> None:
+        """A batch of whole numbers (int64), or a dictionary of binary."""
+        numbers = pa.types.is_integer(batch.type)
+        self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
+
+    def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
+        """Identifiers, ascending; each row's place among them; the texts if they were texts.
+
+        InputError if one of them is written in two ways, as a whole number and as a float.
+        """
+        parts, self._parts = self._parts, []
+        if all(pa.types.is_integer(part.type) for part in parts):
+            return *unique(np.concatenate([part.to_numpy() for part in parts])), ()
+        for at, part in enumerate(parts):
+            if pa.types.is_integer(part.type):
+                parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
+        column = pa.chunked_array(parts).unify_dictionaries()
+        words = column.chunk(0).dictionary.to_pylist()
+        if self.place and all(map(_WHOLE.fullmatch, words)):
+            numbers = np.array([int(word.partition(b".")[0]) for word in words])
+            present, first = np.unique(numbers, return_index=True)
+            if len(present) < len(words):
+                again = np.setdiff1d(np.arange(len(words)), first)[0]
+                before = words[np.flatnonzero(numbers == numbers[again])[0]]
+                raise InputError(
+                    f"Expected each {self.place} written in one way, got {before.decode()!r} and "
+                    f"{words[again].decode()!r}. Write them alike."
+                )
+            rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
+            return *unique(numbers[rows]), ()
+        order = sorted(range(len(words)), key=words.__getitem__)
+        rank = np.empty(len(words), dtype=np.int32)
+        rank[order] = np.arange(len(words))
+        rows = rank[np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])]
+        texts = tuple(words[at].decode("utf-8", "replace") for at in order)
+        return np.arange(len(words)), rows, texts
+
+
+def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The ids that occur, ascending, and each id's place among them.
+
+    Without a sort where none is negative and the largest not much larger than their number.
+    """
+    if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
+        present, inverse = np.unique(ids, return_inverse=True)
+        return present.astype(np.int64), inverse.astype(np.int32)
+    occurs = np.zeros(int(ids.max()) + 1, dtype=bool)
+    occurs[ids] = True
+    place = np.cumsum(occurs, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(occurs), place[ids]
+
+
+def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
+    """The same in four bytes each where they fit."""
+    fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
+    return numbers.astype(np.int32) if fits else numbers
+
+
+LARGEST = 2**53
+"""Largest whole number that a float64 keeps apart from its neighbours."""
+HUGE = np.finfo(np.float64).max
+WIDEST = 1024
+"""Most bytes of a field that is read as text."""
+DIGITS = re.compile(rb"[0-9]{1,16}")
+NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
+FLOATING = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
+"""How programs write numbers in floating point."""
+Pattern = re.Pattern[bytes]
+
+
+REPAIR = "Repair the file, or fetch it again."
+FILL = "Fill it in, or leave the row out."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of finite numbers in [low, high], multiples of ``step`` where one is given.
+
+    ``what`` names one number in errors, ``remedy`` what to do then; ``written`` is the form that a
+    field must match in full: DIGITS, NUMBER, or SPACED (whole numbers in any form of a number, with
+    spaces around it).
+    """
+
+    what: str
+    low: float = 0
+    high: float = LARGEST
+    step: float | None = 1
+    written: Pattern = DIGITS
+    remedy: str = REPAIR
+
+    def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of ``numbers`` (n,) the column may hold, (n,)."""
+        good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
+        if self.step is not None and numbers.dtype.kind == "f":
+            steps = numbers / self.step
+            good &= steps == np.rint(steps)
+        return np.asarray(good)
+
+    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
+        """The numbers in ``fields``, (n,); NaN or -1, which is never in range, for all else."""
+        whole = self.written is DIGITS
+        starts, text = _content(fields)
+        odd = text.translate(None, b"0123456789")
+        lengths = np.diff(starts)
+        if whole:
+            quick = not odd and lengths.min() > 0 and lengths.max() <= 16
+        else:
+            quick = not odd.translate(None, b".+-eE")
+        if quick:
+            with suppress(pa.ArrowInvalid):
+                kind = pa.int64() if whole else pa.float64()
+                return np.asarray(fields.view(pa.string()).cast(kind).to_numpy())
+        words, matches = fields.to_pylist(), self.written.fullmatch
+        if whole:
+            return np.array([int(word) if matches(word) else -1 for word in words], dtype=np.int64)
+        return np.array([float(word) if matches(word) else np.nan for word in words])
+
+    def __str__(self) -> str:
+        kind, span = "a number", ""
+        if self.written is not NUMBER:
+            end = f" to {self.high}" if self.high < LARGEST else " on"
+            kind, span = "a whole number", f" from {self.low}{end}"
+        elif np.isfinite(self.low) and np.isfinite(self.high):
+            steps = f" in steps of {self.step:g}" if self.step else ""
+            span = f" from {self.low:g} to {self.high:g}{steps}"
+        return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyCells:
+    """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
+
+    what: str
+
+
+Wanted = Mapping[int, Column | AnyCells | str]
+"""The columns to read, by place in the file: numbers, anything, or texts with what one
+is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Rows of a table from ``row`` on: pyarrow's arrays of the ``wanted`` columns.
+
+    An array holds binary (fields as they stand in a file of text), numbers, or a dictionary of
+    binary. ``place`` names a row of the file in errors; ``shown`` is a field of a row of the block
+    as it stands in the file.
+    """
+
+    row: int
+    wanted: Wanted
+    columns: Mapping[int, Any]
+    place: Callable[[int], str]
+    shown: Callable[[int, int], str]
+    encoding: str = "utf-8"
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def numbers(self, at: int) -> NDArray[Any]:
+        """Column ``at`` as numbers, (n,); InputError at the first that its Column excludes."""
+        fields, column = self.columns[at], self.wanted[at]
+        assert isinstance(column, Column)
+        text = pa.types.is_binary(fields.type)
+        values = column.parse(fields) if text else np.asarray(fields.to_numpy())
+        good = column.holds(values)
+        if not good.all():
+            raise self.error(int(np.argmin(good)), at, str(column))
+        return values
+
+    def texts(self, at: int) -> list[str]:
+        """Column ``at`` as it reads, of any length; InputError at the first that is no text."""
+        found = []
+        for row, field in enumerate(self.columns[at].to_pylist()):
+            try:
+                found.append(field.decode(self.encoding))
+            except UnicodeDecodeError as error:
+                raise self.error(row, at, f"{self.encoding} text") from error
+        return found
+
+    def words(self, at: int) -> pa.DictionaryArray:
+        """Column ``at`` as a dictionary of bytes; InputError at a field that is empty or long."""
+        fields = self.columns[at]
+        if pa.types.is_dictionary(fields.type):
+            return fields
+        lengths = np.diff(_content(fields)[0])
+        good = (lengths > 0) & (lengths <= WIDEST)
+        if not good.all():
+            expected = f"a {what(self.wanted[at])} of 1 to {WIDEST} bytes"
+            raise self.error(int(np.argmin(good)), at, expected)
+        return fields.dictionary_encode()
+
+    def identify(self, at: int, found: Identifiers) -> None:
+        """Give column ``at`` to ``found``; InputError at the first that is no UTF-8 text.
+
+        Fields of digits are numbers, if all of the column here are and none has a leading zero.
+        InputError at one that was written from floating point and may have lost digits there.
+        """
+        fields = self.columns[at]
+        if pa.types.is_integer(fields.type):
+            found.add(fields)
+            return
+        if pa.types.is_binary(fields.type):
+            starts, text = _content(fields)
+            lengths = np.diff(starts)
+            first = np.frombuffer(text + b"0", dtype=np.uint8)[starts[:-1]]
+            plain = (lengths > 0) & (lengths <= 16) & ((first != ord("0")) | (lengths == 1))
+            if plain.all() and not text.translate(None, b"0123456789"):
+                found.add(fields.view(pa.string()).cast(pa.int64()))
+                return
+        words = self._utf8(at, self.words(at))
+        for place, word in enumerate(words.dictionary.to_pylist()):
+            if is_rounded(word):
+                row = pc.index(words.indices, place).as_py()
+                where = self.place(self.row + row)
+                raise lost_digits(where, what(self.wanted[at]), word.decode())
+        found.add(words)
+
+    def cells(self, at: int, found: Identifiers) -> None:
+        """Give column ``at`` of AnyCells to ``found`` as texts; InputError at one not in UTF-8."""
+        fields = self.columns[at]
+        words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
+        found.add(self._utf8(at, words))
+
+    def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
+        """The ``words`` of column ``at``; InputError at the first that is no UTF-8 text."""
+        for place, word in enumerate(words.dictionary.to_pylist()):
+            try:
+                word.decode()
+            except UnicodeDecodeError as error:
+                row = pc.index(words.indices, place).as_py()
+                raise self.error(row, at, "UTF-8 text") from error
+        return words
+
+    def error(self, row: int, at: int, expected: str) -> InputError:
+        """What was expected in a field, what came, and the remedy."""
+        shown = self.shown(row, at)
+        remedy = getattr(self.wanted[at], "remedy", REPAIR)
+        remedy = FILL if remedy is REPAIR and not shown else remedy
+        return broken(self.place(self.row + row), expected, shown, remedy)
+
+
+def what(wanted: Column | AnyCells | str) -> str:
+    """What errors call one entry of a column."""
+    return wanted if isinstance(wanted, str) else wanted.what
+
+
+def in_arrow(data: bytes) -> pa.Buffer:
+    """A copy of ``data`` in Arrow's own memory.
+
+    A thread of Arrow may give a buffer back after its reader has returned. Where the memory is
+    Python's it asks for the interpreter then, and aborts the process if that has ended.
+    """
+    memory = pa.allocate_buffer(len(data))
+    np.frombuffer(memory, dtype=np.uint8)[:] = np.frombuffer(data, dtype=np.uint8)
+    return memory
+
+
+def is_rounded(word: bytes) -> bool:
+    """Whether ``word`` is a number in floating point of which digits may be lost.
+
+    So is a whole one of 2^53 and more, and one of fewer digits than its exponent asks for (as
+    spreadsheets write).
+
+    >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
+    [True, True, False, False]
+    """
+    if not FLOATING.fullmatch(word):
+        return False
+    mantissa, _, power = word.lower().partition(b"e+")
+    digits = len(mantissa.partition(b".")[2])
+    return abs(float(word)) >= LARGEST or bool(power and digits < int(power))
+
+
+def lost_digits(place: str, what: str, got: str) -> InputError:
+    """The error for identifiers that went through floating point."""
+    expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
+    return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
+
+
+def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:
+    """The error for a file that is not what its layout promises."""
+    shown = got if isinstance(got, str) else repr(got)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return InputError(f"Expected {expected} in {place}, got {shown!r}. {remedy}")
+
+
+def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
+    """Where each field starts in the bytes of all, (n + 1,), and these bytes."""
+    _, offsets, data = fields.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[fields.offset : fields.offset + len(fields) + 1]
+    text = bytes(memoryview(data)[starts[0] : starts[-1]]) if data else b""
+    return starts - starts[0], text
+
+
+CLOCK = "%m/%d/%Y %I:%M:%S %p"
+"""Month, day, year and a clock of twelve hours, as in MIND."""
+UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
+FROM = 1e11, 1e14, 1e17
+"""First number of each unit but the first: in seconds the year 5138."""
+FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
+"""Days that numbers may be written as; the last in Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments(Column):
+    """A column of times: numbers, ISO 8601 dates and times, or ``CLOCK``; of no zone in UTC."""
+
+    what: str = "timestamp"
+    high: float = 2.0**62
+    step: float | None = None
+    written: Pattern = NUMBER
+
+    def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
+        """Unix seconds or numbers, (n,); NaN for all else."""
+        for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+            with suppress(pa.ArrowInvalid):
+                texts = fields.view(pa.string())
+                texts[:1].cast(kind)  # pyarrow is slow to refuse many
+                moments = texts.cast(kind)
+                return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
+        numbers = super(Moments, self).parse(fields)
+        if len(rest := np.flatnonzero(np.isnan(numbers))):
+            texts = fields.take(pa.array(rest)).view(pa.string())
+            clock = pc.strptime(texts, format=CLOCK, unit="s", error_is_null=True)
+            numbers[rest] = clock.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(np.isnan(numbers)).tolist():
+            with suppress(ValueError):
+                moment = datetime.fromisoformat(fields[row].as_py().decode())
+                zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+                numbers[row] = math.floor(zoned.timestamp())
+        return numbers
+
+    def __str__(self) -> str:
+        return (
+            f"a {self.what} (a number from 0 on, of Unix seconds, an ISO 8601 date "
+            "or time, or 11/15/2019 8:55:22 AM)"
+        )
+
+
+def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """Unix seconds of numbers YYYYMMDDhhmmss, (n,); -1 for those that are not a time."""
+    day, clock = np.divmod(numbers.astype(np.int64), 10**6)
+    months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
+    starts = months.astype("datetime64[M]").astype("datetime64[D]")
+    dates = starts + (day % 100 - 1)
+    hour, minute, second = clock // 10**4, clock // 100 % 100, clock % 100
+    good = (day // 100 % 100 >= 1) & (day // 100 % 100 <= 12) & (day % 100 >= 1)
+    good &= (dates.astype("datetime64[M]") == starts.astype("datetime64[M]")) & (hour < 24)
+    good &= (minute < 60) & (second < 60) & (months >= 0)
+    whole = dates.astype(np.int64) * 86_400 + hour * 3600 + minute * 60 + second
+    return np.where(good, whole, -1)
+
+
+def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Whole Unix seconds of all ``times`` (n,) in a file, and notes of how they were read.
+
+    Numbers that are all dates YYYYMMDD, or times YYYYMMDDhhmmss, up to 2100 are read as these;
+    others from 1e11 on as milliseconds, from 1e14 as microseconds, from 1e17 as nanoseconds.
+    """
+    for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
+        first, last = (day * 10**6 // scale for day in (FIRST_DAY, LAST_DAY))
+        if first <= times.min() and times.max() < last:
+            dates = written_dates(times * scale)
+            if dates.min() >= 0:
+                return dates, (f"Times in {name} are read as {form}.",)
+    unit = np.digitize(times, FROM)
+    seconds = (np.floor_divide(times, 1000.0**unit) if unit.any() else times).astype(np.int64)
+    counts = {UNITS[each]: int(np.count_nonzero(unit == each)) for each in np.unique(unit)}
+    notes = []
+    if len(counts) > 1:
+        read = ", ".join(f"{each} {count:,}" for each, count in counts.items())
+        notes.append(f"Times in {name} are of several units, each read by its size: {read}.")
+    elif unit.any():
+        notes.append(f"Times in {name} are read as {UNITS[unit[0]]}, cut to whole seconds.")
+    if beyond := int(np.count_nonzero(seconds >= LATEST)):
+        notes.append(f"Times in {name} after the year 2100: {beyond:,}.")
+    return seconds, tuple(notes)

@@ -1,0 +1,156 @@
+"""Integer noise, drawn exactly: discrete Gaussian and discrete Laplace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import WorstCase
+from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid, bernoulli_exp, discrete_laplace
+from fedrec_auditor.targets.mechanisms.parts.uses import PureEpsilon, at_least, check_rate_epsilon
+from fedrec_auditor.targets.settings import AboveZero
+
+_DIGITS = 2**53
+# Outputs this many sigmas beyond where the sums are cut hold less than 2^-60 of them.
+_TAIL = 12.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussian(OnGrid):
+    """Gaussian noise on a grid, where doubles tell no more than the distribution does.
+
+    P(k steps) proportional to e^(-(k step)^2/(2 sigma^2)): no epsilon holds at delta 0.
+
+    The log-ratio of two inputs grows without bound; with the sensitivity D = width step it is
+    D^2/(2 sigma^2)-zCDP, as the Gaussian is (Canonne, Kamath and Steinke 2020, Theorem 4), but its
+    curve at delta > 0 is its own: at some deltas above the Gaussian's. The input is rounded to the
+    grid; see ``OnGrid``. Unbiased about the rounded input.
+
+    Sampled as in Algorithm 3 there, from whole numbers alone but for the probability to accept, a
+    double: a probability is off by a relative 1e-14 at most, and none is zero.
+    """
+
+    sigma: AboveZero
+
+    def __post_init__(self) -> None:
+        OnGrid.__post_init__(self)
+        self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
+
+    def delta(self, epsilon: float) -> float:
+        """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends.
+
+        Of the terms, none negative, those left out amount to less than rounding. Other pairs are
+        closer, and their divergences smaller: outputs of larger ratio are those below some k, so
+        the divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the
+        distance. F is the cumulative distribution.
+        """
+        sigma, width = self.sigma / self.step, self.width
+        last = math.ceil(width / 2.0 - epsilon * sigma**2 / width) - 1
+        reach = math.ceil(_TAIL * sigma) + 2
+        k = np.arange(min(last, 0) - reach, min(last, reach) + 1, dtype=np.float64)
+        loss = width * (width - 2.0 * k) / (2.0 * sigma**2)
+        terms = np.exp(self._log_mass(k)) * -np.expm1(np.minimum(epsilon - loss, 0.0))
+        return float(terms.sum())
+
+    def worst_case(self) -> None:
+        """None: the log-ratio has no bound."""
+        return None
+
+    def event(self) -> dp.DpEvent:
+        """Zero-concentrated privacy, which holds at every order."""
+        return dp.ZCDpEvent((self.width * self.step / self.sigma) ** 2 / 2.0)
+
+    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        sigma = self.sigma / self.step
+        scale = math.floor(sigma) + 1
+        out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
+        while pending.size:
+            drawn = discrete_laplace(Fraction(scale), rng, pending.size)
+            cost = (np.abs(drawn) - sigma**2 / scale) ** 2 / (2.0 * sigma**2)
+            whole = np.floor(cost)
+            digits = np.rint((cost - whole) * _DIGITS).astype(np.int64)
+            accepted = bernoulli_exp(digits, _DIGITS, rng, pending.size)
+            accepted[accepted] = bernoulli_exp(
+                whole[accepted].astype(np.int64), 1, rng, int(accepted.sum())
+            )
+            out[pending[accepted]] = drawn[accepted]
+            pending = pending[~accepted]
+        return out
+
+    def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        sigma = self.sigma / self.step
+        return np.asarray(-0.5 * (steps / sigma) ** 2 - _log_total(sigma))
+
+
+def _log_total(sigma: float) -> float:
+    """ln of the sum of e^(-k^2/(2 sigma^2)) over whole k; by Poisson summation if it is wide."""
+    k = np.arange(1.0, 40.0)
+    if sigma < 1.0:
+        return math.log1p(2.0 * float(np.exp(-0.5 * (k / sigma) ** 2).sum()))
+    folded = 2.0 * float(np.exp(-2.0 * (math.pi * sigma * k) ** 2).sum())
+    return math.log(sigma) + 0.5 * math.log(2.0 * math.pi) + math.log1p(folded)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteLaplace(PureEpsilon, OnGrid):
+    """Laplace noise on a grid, where doubles tell no more than the distribution does.
+
+    P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
+
+    The two-sided geometric distribution, the answer to the leaks of doubles (Mironov 2012): the
+    noise is a whole number, drawn by comparing whole numbers, and its range has no end that depends
+    on the input. The input is rounded to the grid; see ``OnGrid``. Unbiased about the rounded
+    input. Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and
+    Steinke 2020, Algorithm 2.
+    """
+
+    scale: AboveZero
+
+    def __post_init__(self) -> None:
+        OnGrid.__post_init__(self)
+        self._check_noise("scale", self.scale, 2.0**-9, 2.0**40)
+
+    @classmethod
+    def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
+        """The least scale, as a double, of which ``epsilon`` is the epsilon."""
+        check_rate_epsilon(epsilon)
+        width = cls(low=low, high=high, step=step, scale=step).width
+        scale = at_least(width * Fraction(step) / Fraction(epsilon))
+        return cls(low=low, high=high, step=step, scale=scale)
+
+    @property
+    def epsilon(self) -> float:
+        """The exact epsilon of one entry."""
+        return self.width * self.step / self.scale
+
+    def delta(self, epsilon: float) -> float:
+        """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends and exactly so.
+
+        The outputs up to the one end all have the ratio e^eps; the ``inner`` ones beyond lose two
+        steps of it each. Other pairs are closer, and their divergences smaller, since the
+        distribution's cumulative function is moved by less.
+        """
+        rate = self.step / self.scale
+        outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
+        inner = max(0, math.ceil((self.width - epsilon / rate) / 2.0) - 1)
+        rest = epsilon - (self.width - inner - 1) * rate
+        gained = math.expm1(-inner * rate) * math.expm1(min(rest, 0.0)) * math.exp(-rate)
+        return (outer + gained) / (1.0 + math.exp(-rate))
+
+    def worst_case(self) -> WorstCase:
+        """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
+        ends = np.array([self.low, self.high])
+        return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
+
+    def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
+        return discrete_laplace(Fraction(self.scale) / Fraction(self.step), rng, size)
+
+    def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
+        rate = self.step / self.scale
+        return np.asarray(math.log(math.tanh(rate / 2.0)) - np.abs(steps) * rate)

@@ -1,0 +1,177 @@
+"""Laplace noise on one number, also snapped to a grid against floating point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.targets.mechanisms.base import Size, WorstCase
+from fedrec_auditor.targets.mechanisms.parts.additive import Laplacian, check_range
+from fedrec_auditor.targets.mechanisms.parts.grid import bernoulli_exp, geometric
+from fedrec_auditor.targets.mechanisms.parts.uses import BoundedEntry, PureEpsilon
+from fedrec_auditor.targets.settings import AboveZero, Finite, check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laplace(BoundedEntry, Laplacian):
+    """Laplace noise on every entry.
+
+    Noise of scale b on an entry in [low, high]: epsilon = (high - low)/b, and exactly so.
+
+    Elementwise over arrays of any shape: every entry is an input of its own. The range counts, not
+    its half: a scale of delta/eps for entries clipped to [-delta, delta] is the trap, and 2 eps.
+    Source: Dwork, McSherry, Nissim and Smith 2006.
+    """
+
+    scale: AboveZero
+    low: Finite
+    high: Finite
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_range(self.low, self.high)
+
+    @property
+    def epsilon(self) -> float:
+        """The exact epsilon of one entry."""
+        return (self.high - self.low) / self.scale
+
+    @property
+    def noise_scale(self) -> float:
+        """The scale b of the noise."""
+        return self.scale
+
+    def worst_case(self) -> WorstCase:
+        """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
+        ends = np.array([self.low, self.high])
+        return WorstCase(inputs=ends, outputs=ends)
+
+    def delta(self, epsilon: float) -> float:
+        """1 - e^((eps - epsilon of the entry)/2), for the two ends and exactly so."""
+        return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
+
+    def event(self) -> dp.DpEvent:
+        """Laplace noise at sensitivity high - low."""
+        return dp.LaplaceDpEvent(self.scale / (self.high - self.low))
+
+
+_FINE = 2**20
+_DIGITS = 2**30
+_MOST_STEPS = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnappedLaplace(PureEpsilon, BoundedEntry):
+    """Laplace noise whose low-order bits, which would tell the input, are never drawn.
+
+    An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
+
+    The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
+    epsilon is at most (high - low)/scale; it is that exactly where the clamp leaves an output on
+    either side of [low, high], and ``epsilon`` is exact anyway.
+    Source: Mironov 2012 (the snapping mechanism). There the noise is a double's logarithm, which
+    costs a little more epsilon; here the rounded sum is drawn from its own distribution instead, by
+    comparing whole numbers: it stays in the cell of the entry, or leaves it on one side and goes
+    on by a geometric number of cells. So the distribution below is that of the sampler, exactly.
+
+    The entry is first rounded to 2^-20 of the grid and ``scale`` up to 2^-30 of it, so that whole
+    numbers hold both. Elementwise over arrays of any shape; outputs are float64.
+    """
+
+    scale: AboveZero
+    low: Finite
+    high: Finite
+    bound: AboveZero
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not -self.bound <= self.low < self.high <= self.bound:
+            raise InputError(
+                f"Expected -bound <= low < high <= bound, got low={self.low!r}, "
+                f"high={self.high!r}, bound={self.bound!r}. Widen the bound."
+            )
+        if not self.bound / self.grid <= _MOST_STEPS:
+            raise InputError(
+                f"Expected a bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
+                f"bound={self.bound!r}. Noise of this scale does not go so far: lower it."
+            )
+
+    @property
+    def grid(self) -> float:
+        """The step of the outputs."""
+        mantissa, exponent = math.frexp(self.scale)
+        return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+    @property
+    def epsilon(self) -> float:
+        """The exact epsilon of one entry: the largest log-ratio over all outputs."""
+        worst_case = self.worst_case()
+        first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
+        return float(np.abs(first - second).max())
+
+    def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
+        """Draw multiples of the grid, float64 of shape ``size``, exactly by the distribution."""
+        values = self.domain.spread(value, size)
+        cell, offset = (part.ravel() for part in self._cell(values))
+        side = 2 * rng.integers(0, 2, values.size) - 1
+        gap = (_FINE // 2 - side * offset) * _DIGITS
+        left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
+        steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
+        cell[left] += side[left] * steps
+        out = np.clip(cell, -self._most, self._most) * self.grid
+        return np.asarray(out.reshape(values.shape))
+
+    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
+        """ln P(output | value), broadcast; -inf for what is no multiple of the grid in +-bound."""
+        out = np.asarray(output, dtype=np.float64) / self.grid
+        cell, offset = self._cell(self.domain.check(value))
+        rate = _DIGITS / float(self._scale)
+        at, moved = offset / _FINE, out - cell
+        side = np.where(moved < 0, -1.0, 1.0)
+        # ln P(as far as this output or farther, on its side).
+        beyond = math.log(0.5) - (np.abs(moved) - 0.5 - side * at) * rate
+        last = np.abs(out) == self._most
+        away = beyond + np.where(last, 0.0, math.log(-math.expm1(-rate)))
+        leaves = sum(
+            np.where(way * cell < self._most, 0.5 * np.exp(-(0.5 - way * at) * rate), 0.0)
+            for way in (-1, 1)
+        )
+        stays = np.log1p(-leaves)
+        possible = (out == np.rint(out)) & (np.abs(out) <= self._most)
+        return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
+
+    def worst_case(self) -> WorstCase:
+        """The two ends, every output.
+
+        The distribution is log-concave in the distance, so the outputs of larger ratio are those on
+        one side, and the ends differ the most in what they give to one side.
+        """
+        return WorstCase(
+            inputs=np.array([self.low, self.high]),
+            outputs=np.arange(-self._most, self._most + 1) * self.grid,
+            exhaustive=True,
+        )
+
+    @property
+    def _scale(self) -> Fraction:
+        """``scale`` in parts of 2^-30 of the grid, a whole number, rounded up."""
+        return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid) * _DIGITS))
+
+    @property
+    def _most(self) -> int:
+        """The largest output, in steps of the grid."""
+        return math.ceil(self.bound / self.grid)
+
+    def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The nearest multiple of the grid, and how far the entry is from it in 2^-20 of it."""
+        fine = np.asarray(np.rint(value / self.grid * _FINE), dtype=np.int64)
+        cell = (fine + _FINE // 2) // _FINE
+        return cell, fine - cell * _FINE

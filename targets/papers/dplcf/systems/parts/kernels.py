@@ -1,0 +1,142 @@
+"""Compiled loops: minibatch Adam of BPR-MF and GMF, and counts of packed bits."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.compiled import compiled
+
+# Minibatch Adam for two centralised factor models, compiled: BPR-MF and GMF.
+#
+# Imports numba: import this module only where a model is trained. Positives come in the order in
+# which they are visited; each brings its own negatives, and a batch is so many positives with all
+# of theirs. Gradients are means over the batch's examples; every batch ends in one step of Adam
+# (rates 0.9 and 0.999, epsilon 1e-8) on all parameters, as a deep learning library takes it.
+#
+# ``visits`` are the users (n,), positives (n,) and negatives (n, k); ``decay`` is the weight of
+# half the squared norm of an example's vectors. The kernels update parameters in place and return
+# the step reached.
+
+_compiled: Any = compiled()
+_part: Any = compiled(kept=False)
+Array = NDArray[np.float64]
+
+
+class Adam(NamedTuple):
+    """Parameters with the state of their optimizer, each of their shape."""
+
+    values: Array
+    gradient: Array
+    mean: Array
+    square: Array
+
+    @classmethod
+    def start(cls, values: Array) -> Self:
+        """``values`` before the first step."""
+        return cls(values, *(np.zeros_like(values) for _ in range(3)))
+
+
+@_part
+def _step(adam, rate, step):  # type: ignore[no-untyped-def]
+    size = rate / (1.0 - 0.9**step)
+    scale = 1.0 / np.sqrt(1.0 - 0.999**step)
+    for i in range(adam.values.shape[0]):
+        for f in range(adam.values.shape[1]):
+            g = adam.gradient[i, f]
+            mean = 0.9 * adam.mean[i, f] + 0.1 * g
+            square = 0.999 * adam.square[i, f] + 0.001 * g * g
+            adam.values[i, f] -= size * mean / (np.sqrt(square) * scale + 1e-8)
+            adam.mean[i, f], adam.square[i, f], adam.gradient[i, f] = mean, square, 0.0
+
+
+@_compiled
+def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+    """Rendle et al. 2009: minimise -ln sigmoid(x_u . (y_i - y_j))."""
+    who, positives, negatives = visits
+    x, y, dx, dy = users.values, items.values, users.gradient, items.gradient
+    count, factors = negatives.shape[1], x.shape[1]
+    for start in range(0, len(who), batch):
+        stop = min(start + batch, len(who))
+        share = 1.0 / ((stop - start) * count)
+        for n in range(start, stop):
+            u, i = who[n], positives[n]
+            for k in range(count):
+                j = negatives[n, k]
+                margin = 0.0
+                for f in range(factors):
+                    margin += x[u, f] * (y[i, f] - y[j, f])
+                pull = -share / (1.0 + np.exp(margin))
+                for f in range(factors):
+                    dx[u, f] += pull * (y[i, f] - y[j, f]) + share * decay * x[u, f]
+                    dy[i, f] += pull * x[u, f] + share * decay * y[i, f]
+                    dy[j, f] += -pull * x[u, f] + share * decay * y[j, f]
+        step += 1
+        _step(users, rate, step)
+        _step(items, rate, step)
+    return step
+
+
+@_compiled
+def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
+    """He et al. 2017: the log loss of sigmoid(h . (x_u y_i)), 1 for positives; h is (1, F)."""
+    who, positives, negatives = visits
+    x, y, h = users.values, items.values, weights.values
+    dx, dy, dh = users.gradient, items.gradient, weights.gradient
+    count, factors = negatives.shape[1], x.shape[1]
+    for start in range(0, len(who), batch):
+        stop = min(start + batch, len(who))
+        share = 1.0 / ((stop - start) * (1 + count))
+        for n in range(start, stop):
+            u = who[n]
+            for k in range(count + 1):
+                i = positives[n] if k == count else negatives[n, k]
+                score = 0.0
+                for f in range(factors):
+                    score += h[0, f] * x[u, f] * y[i, f]
+                error = share * (1.0 / (1.0 + np.exp(-score)) - (k == count))
+                for f in range(factors):
+                    dx[u, f] += error * h[0, f] * y[i, f] + share * decay * x[u, f]
+                    dy[i, f] += error * h[0, f] * x[u, f] + share * decay * y[i, f]
+                    dh[0, f] += error * x[u, f] * y[i, f]
+        step += 1
+        _step(users, rate, step)
+        _step(items, rate, step)
+        _step(weights, rate, step)
+    return step
+
+
+_ROWS = 64  # rows that stay in the cache while all others pass
+
+
+def _population_count(context: Any, word: Any) -> Any:
+    """The number of ones in a word: an instruction of the processor's own."""
+    return types.uint64(types.uint64), lambda c, builder, signature, words: builder.ctpop(words[0])
+
+
+_ones: Any = intrinsic(_population_count)
+
+
+@compiled(kept=False)
+def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
+    found = np.uint64(0)
+    for word in range(a.shape[0]):
+        found += _ones(a[word] & b[word])
+    return found
+
+
+@compiled()
+def count_pairs(
+    packed: NDArray[np.uint64], rows: NDArray[np.int64], found: NDArray[np.int64]
+) -> None:
+    """Add to ``found`` (k, M) the ones that each of ``rows`` (k,) of ``packed`` (M, W) shares."""
+    for first in range(0, rows.shape[0], _ROWS):
+        last = min(first + _ROWS, rows.shape[0])
+        for other in range(packed.shape[0]):
+            words = packed[other]
+            for row in range(first, last):
+                found[row, other] += np.int64(_both(packed[rows[row]], words))

@@ -1,0 +1,424 @@
+"""Private matrix factorization in one place: noisy SGD, Langevin, objective perturbation, GD-DR."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Component, Dense, Floats, Ints, Kind, Reports
+from fedrec_auditor.targets.compute import Compute, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
+from fedrec_auditor.targets.mechanisms.parts.uses import LARGEST, LEAST
+from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    Clipping,
+    Descent,
+    Items,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    batch_size,
+    blocks,
+    explicit,
+    project,
+    rate_at,
+    trim,
+)
+from fedrec_auditor.targets.settings import (
+    Budget,
+    Factors,
+    Knob,
+    NotNegative,
+    Positive,
+    Range,
+    Scale,
+    Whole,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.system import (
+    Calls,
+    Messages,
+    ReportDistribution,
+    Reporting,
+    System,
+    Trained,
+    Training,
+)
+from fedrec_auditor.targets.systems.system import received as table
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgdMf(NoisySteps):
+    """Central matrix factorization by DP-SGD: gradients are clipped, not embeddings.
+
+    DP-SGD (Abadi et al. 2016) on both tables, with one trusted party that publishes them.
+
+    The gradient clipping of Figure 4 (section 4.3): s = 1, C = 10, theta = 10 per user.
+    """
+
+    parties: int = 1
+    split: Literal["random", "category"] = "random"
+    learning_rate: float = 0.03
+    clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
+
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
+    holding = Items()
+    exchange = Published()
+    one_party = True
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+        """z C on gradients that are scaled, as in ``local-only``."""
+        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgld(NoisySteps):
+    """Central matrix factorization by noisy stochastic gradient Langevin dynamics.
+
+    DP-SGLD (Liu, Wang, Smola, RecSys 2015): noise for ``epsilon`` by advanced composition.
+
+    Steps are Langevin's, and their noise is the larger of Langevin's and what privacy asks for. The
+    paper says of this baseline that it bounds predictions' errors, and that its composition asks
+    for more noise than the moments accountant; it prints no formula. Assumed, after Wang, Fienberg
+    and Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz constant L,
+    the noise on the sum of a batch has variance
+
+        128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
+
+    L is the sensitivity under errors clipped to [-R, R] and embeddings of norm^2 <= R: the
+    inequality of embedding clipping, without its sign. Per user, of ``trim`` ratings together.
+    The prior is flat within the balls. The noise is some 30 times what the moments accountant asks
+    for, so that without any amplification little more than the claim is owed.
+    """
+
+    parties: int = 1
+    split: Literal["random", "category"] = "random"
+    epsilon: Annotated[float, Range("[1e-9, 1e6]")] = 1.0
+    learning_rate: float = 0.0001
+
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
+    holding = Items()
+    exchange = Published()
+    one_party = True
+    privacy = Knob(budgets=("epsilon",), off=1e6)
+
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+        """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""
+        clipping = Clipping.of_errors(self.bound)
+        drawn = batch_size(n_users, self.rate)
+        logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
+        z = drawn / n_users * math.sqrt(128.0 * self.steps * logs) / self.epsilon
+        sigma = z * clipping.sensitivity(self.trimmed or 1, joint)
+        return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
+
+    def descent(self, n_users: int, joint: bool = True) -> Descent:
+        """Steps with noise up to that of Langevin dynamics."""
+        return replace(super().descent(n_users, joint), langevin=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjPertb(System):
+    """Central matrix factorization whose objective is perturbed: item embeddings are published.
+
+    ObjPertb (Hua, Xia, Zhong, IJCAI 2015): one rating's value is hidden with epsilon, in V.
+
+    The curator factorises the ratings by alternating least squares, keeps U, clipped to |u| <= 1,
+    to itself, and publishes for every item the minimiser of the perturbed objective
+
+        sum over its ratings of (x - u.v)^2 + lambda |v|^2 + b.v,
+
+    with b of density proportional to exp(-epsilon |b| / (2R)): a rating's value moves the gradient
+    by 2R|u| at most. Per user of ``trim`` ratings at most, epsilon is shared by them. The paper
+    compares with this method (section 4.3, Figure 5) and prints no line of it; the trusted
+    curator's variant and what is named here are assumed.
+
+    The proof takes U for given, but U is made of the same ratings without noise, and moves with
+    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and
+    public; then b is a linear function of V, whose slope does not depend on values, and epsilon
+    holds exactly for the value of a rating that is there in any case. For whether it is there
+    nothing holds: the change 2u(x - u.v) grows with v.
+    """
+
+    factors: Factors = 20
+    bound: Scale = 5.0
+    epsilon: Annotated[Budget, "of a rating's value, or of all values of a user's ratings"] = 1.0
+    regularization: Annotated[Positive, "lambda"] = 10.0
+    sweeps: Annotated[Whole, "how often both tables are solved for in turn"] = 10
+    unit: Annotated[Literal["rating", "user"], "whose values epsilon hides"] = "rating"
+    trim: Annotated[Whole, "most ratings of a user, where the unit is the user"] = 10
+    as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
+
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+    privacy = Knob(budgets=("epsilon",), off=1e6)
+
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+        """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
+        value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
+        if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
+            return dp.PureDpEvent(self._share)
+        return dp.NonPrivateDpEvent()
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """A table that the curator publishes, and sweeps over all ratings."""
+        size = 4 * self.factors * interactions.n_items
+        return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
+
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+        """Factorise, perturb, publish: one round, in which the curator sends V.
+
+        Memory is (n + m) p^2 numbers, for the normal equations.
+        """
+        streams = Streams.spawn(rng, 1)
+        ratings = explicit(interactions, self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, Streams.spawn(rng, interactions.n_users))
+        users, items = self._publish(ratings, streams)
+        yield Round(
+            broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None], Kind.MODEL)})
+        )
+        return Trained({"items": items}, {"users": users, "items": items})
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the message is the curator's."""
+        return replace(super().public(interactions), parties=1)
+
+    def messages(self, calls: Calls) -> Messages:
+        """What a curator publishes who has one user only, over all items: (m, p)."""
+        owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
+        ratings = explicit(calls.clients, self.bound)
+        if self.unit == "user":
+            ratings = trim(ratings, self.trim, streams.fold_in(3))
+        sent = np.empty((len(owners), m, self.factors), dtype=np.float32)
+        for block in blocks(len(owners), m * self.factors**2):
+            own = sparse.csr_array(ratings[block])
+            shift = m * np.repeat(np.arange(len(block)), np.diff(own.indptr))
+            wide = sparse.csr_array(
+                (own.data, own.indices + shift, own.indptr), shape=(len(block), m * len(block))
+            )
+            _, items = self._publish(wide, streams.take(block))
+            sent[block] = items.reshape(len(block), m, self.factors)
+        return {"items": Dense(sent, Kind.MODEL)}
+
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items), with the curator's own U."""
+        with one_thread():
+            return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
+
+    @property
+    def embeddings(self) -> _Fitted | _Drawn:
+        """Which U the curator keeps to itself."""
+        return _Fitted(self.sweeps) if self.as_published else _Drawn()
+
+    @property
+    def _share(self) -> float:
+        """Epsilon of one rating."""
+        return self.epsilon / self.trim if self.unit == "user" else self.epsilon
+
+    def _publish(
+        self, ratings: sparse.csr_array, streams: Streams
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """U and the perturbed V of curators with a block of ``ratings`` each, a stream each."""
+        m, p = ratings.shape[1], self.factors
+        ridge = self.regularization * np.eye(p)
+        users = self.embeddings(ratings, ridge, streams.fold_in(0))
+        direction = _directions(streams.fold_in(1), m, p)
+        # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
+        steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
+        noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
+        items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
+        return users.astype(np.float32), items.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Of the same ratings, by alternating least squares."""
+
+    sweeps: int
+
+    public: ClassVar[bool] = False
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        (_, m), p = ratings.shape, len(ridge)
+        items = streams.normal(m // len(streams) * p).reshape(m, p)
+        for _ in range(self.sweeps):
+            users = clip_norm(_least_squares(ratings, items, ridge), 1.0)
+            items = _least_squares(ratings.T.tocsr(), users, ridge)
+        return users
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Random, of length 1."""
+
+    public: ClassVar[bool] = True
+
+    def __call__(
+        self, ratings: sparse.csr_array, ridge: NDArray[np.float64], streams: Streams
+    ) -> NDArray[np.float64]:
+        return _directions(streams, ratings.shape[0], len(ridge))
+
+
+def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
+    """So many random directions, (count, dimension)."""
+    drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
+    return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
+
+
+def _least_squares(
+    ratings: sparse.csr_array,
+    other: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    linear: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Rows w that minimise sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
+    p = other.shape[1]
+    seen = sparse.csr_array(
+        (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
+    )
+    outer = (other[:, :, None] * other[:, None, :]).reshape(-1, p * p)
+    squares = np.asarray(seen @ outer).reshape(-1, p, p)
+    right = ratings.astype(np.float64) @ other
+    if linear is not None:
+        right = right - linear / 2.0
+    return np.asarray(np.linalg.solve(squares + ridge, right[:, :, None])[:, :, 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class GdDr(Reporting, LocalMf):
+    """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
+
+    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018), the local baseline: epsilon/T a report.
+
+    The server draws a random matrix Phi of ``rows`` x m, entries N(0, 1/rows), and sends it once.
+    In each of T rounds a device takes a step on its user embedding, projects Phi times its item
+    gradient (2 (u.v - x) u in the rows it rated) to [-1, 1], and reports one entry, drawn
+    uniformly, as one randomized sign of epsilon/T. The server descends along Phi^T times the mean
+    report, an unbiased estimate of the mean gradient where nothing was cut off.
+
+    Li et al. compare with it and tell neither its settings nor epsilon's split (section 6.3: T =
+    10, as there); ``epsilon`` is that of a user over the training, and it, ``rows`` and the way
+    back through Phi^T are assumed. Embeddings are kept within equation 6 instead of regularized.
+    """
+
+    epsilon: Annotated[Budget, "of a user over the training"] = 10.0
+    rows: Annotated[Whole, "of the random matrix Phi"] = 50
+    learning_rate: float = 0.001
+
+    learning = MappingProxyType({"spread": 0.1})
+    privacy = Knob(budgets=("epsilon",), off=700.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not LEAST <= self.each <= LARGEST:
+            raise InputError(
+                f"Expected epsilon of {LEAST:g} to {LARGEST:g} a round, got epsilon="
+                f"{self.epsilon!r} for rounds={self.rounds}. Doubles do not hold the rates of "
+                "another: choose one."
+            )
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """One report a round, and directions that everybody knows."""
+        directions = 2 * self.rows * interactions.n_items
+        return super().takes(interactions) | {"bytes": 5, "held": directions}
+
+    @property
+    def each(self) -> float:
+        """Epsilon of one report."""
+        return self.epsilon / self.rounds
+
+    def report(self, n_items: int = 0) -> OneCoordinate:
+        """One report of an entry of Phi times the gradient, of rows x factors."""
+        return OneCoordinate(self.each, self.rows * self.factors)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: the distribution of a report's bit given its entry, too."""
+        return replace(super().public(interactions), channel=ReportDistribution(self.each))
+
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+        """Two users with one rating each, of items that Phi counts with opposite signs."""
+        game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
+        profiles = Interactions.of(np.eye(2) * self.bound, name="game")
+        # Gradients are 2 R u: the weights take them beyond 1 whatever R is.
+        weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
+        return (
+            DesignedPair(
+                target=game,
+                profiles=profiles,
+                broadcast={
+                    "items": np.zeros((2, 1), np.float32),
+                    "projection": np.array([[-weight, weight]], np.float32),
+                },
+                scope=any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT),
+                names=("item 0 rated", "item 1 rated"),
+            ),
+        )
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Component "signs", one a device."""
+        items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
+        randomizer, n = self.report(), ratings.shape[0]
+        draws = streams.uniform(3)
+        index = randomizer.coordinates_at(draws[:, 0])
+        entry, factor = np.divmod(index, self.factors)
+        rows = np.repeat(np.arange(n), np.diff(ratings.indptr))
+        error = np.einsum("ij,ij->i", users[rows], items[ratings.indices]) - ratings.data
+        weighted = 2.0 * error * phi[entry[rows], ratings.indices]
+        gradient = np.bincount(rows, weights=weighted, minlength=n) * users[np.arange(n), factor]
+        positive = randomizer.bits_at(
+            randomizer.project(gradient), flip=draws[:, 1], corner=draws[:, 2]
+        )
+        reports = Reports(
+            index=index[:, None].astype(np.int32),
+            positive=positive[:, None],
+            magnitude=randomizer.magnitude,
+            shape=(self.rows, self.factors),
+        )
+        slope = sparse.csr_array((error, ratings.indices, ratings.indptr), shape=ratings.shape)
+        size = np.bincount(rows, weights=(items**2).sum(axis=1)[ratings.indices], minlength=n)
+        length = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 0.0)[:, None]
+        moved = project(users - length * (slope @ items), self.bound)
+        return {"signs": reports}, moved.astype(np.float32)
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """All devices report; the server steps along Phi^T times the mean report."""
+        messages = send(model)
+        reports = messages["signs"]
+        mean = reports.total() / len(reports)
+        step = rate_at(number, self.rounds, self.learning_rate)
+        after = np.asarray(model["items"]) - step * (np.asarray(model["projection"]).T @ mean)
+        crossed = Round(broadcast=model, uploads=Uploads(np.arange(len(reports)), messages))
+        return crossed, project(after.astype(np.float32), self.bound)
+
+    def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
+        """Phi, the same in all rounds."""
+        drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
+        return {"projection": drawn.astype(np.float32)}
+
+    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+        """The broadcast, its Phi checked."""
+        sent = super().received(broadcast, profiles)
+        table(sent, "projection", (self.rows, profiles.n_items))
+        return sent

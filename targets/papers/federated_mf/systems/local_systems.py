@@ -1,0 +1,459 @@
+"""Systems with a party per user: local federated learning (LFL) and users who train alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.random import Generator
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.events import dp
+from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
+from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Randomized, Rows
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.base import Mechanism
+from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
+    EmbeddingGaussian,
+    NoiseReplacement,
+)
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares, least_variance
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    Clipping,
+    Descent,
+    Items,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts, Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
+    PartTakenBack,
+    Replacement,
+    result,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    blocks,
+    explicit,
+    noisy_steps,
+    predicted,
+    project,
+    rate_at,
+    rating_distance,
+    start,
+)
+from fedrec_auditor.targets.settings import (
+    Factors,
+    Knob,
+    NotNegative,
+    Positive,
+    ProperShare,
+    Range,
+    Scale,
+    ShareOrNone,
+    Whole,
+)
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
+from fedrec_auditor.targets.systems.system import Silent, Trained, Training, Unperturbed
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflLdp(PretrainedMf):
+    """Local federated matrix factorization with noise on every device, enough for it alone.
+
+    LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10): z 2 R^(3/2) on every message.
+
+    Told in a sentence, as proof that cooperation cannot help then. Devices fit their embeddings to
+    the first V (stage 1); in each of T rounds a device sends the gradient of one of its ratings
+    with that noise on the whole table, and the server steps on the mean. No secure aggregation is
+    needed and none is used. ``noise_multiplier`` and ``delta`` are assumed: with z = 1.64 the local
+    epsilon at T = 10 is about that of GD-DR here, 10.
+    """
+
+    noise_multiplier: float = 1.64
+
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Every message of a user of one rating, there or not, at the worst V.
+
+        None for other changes, from other vantages and without noise.
+        """
+        plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+        if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
+            return None
+        one = EmbeddingGaussian.worst(sigma=self.sigma, bound=self.bound)
+        return Repeated(one, self.uses(scope.horizon))
+
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+        """T Gaussians: a gradient there or not; for any other change, one for another."""
+        apart = Clipping.of_embeddings(self.bound).apart
+        z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
+        return noisy_steps(z, self.uses(scope.horizon))
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Component "update": the noisy gradient, (m, p)."""
+        return {"update": self.masked(ratings, users, model, streams, self.sigma)}, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """All devices send, and the server steps on the mean and projects."""
+        messages = send(model)
+        update, items = messages["update"], np.asarray(model["items"])
+        step = rate_at(number, self.rounds, self.learning_rate) / len(update)
+        after = project((items - step * update.total()).astype(np.float32), self.bound)
+        return Round(broadcast=model, uploads=Uploads(np.arange(len(update)), messages)), after
+
+
+_Overstated = Annotated[
+    float,
+    Range("[1, 1e100]", "in [1, 1e100]: who understates the survivors adds noise for nothing"),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflSgdmf(PretrainedMf):
+    """Local federated matrix factorization behind secure aggregation, with noise that is replaced.
+
+    LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
+
+    User embeddings are fitted to the first V and stay so. In a round every device draws one of its
+    ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 - omega)
+    n), through secure aggregation; the survivors then send their noise, negated, plus new noise of
+    variance sigma^2/|U1|, outside the masks. The server steps on the sum of everything. It halts a
+    round that at most (1 - omega) n devices survive, and has then learned nothing.
+
+    sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
+    ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
+    share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
+    the share of users who tell the server their noise (they stay in both rounds), ``overstated``
+    what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
+    noise. By section 1.1 a party has to trust neither. ``as_published`` is the paper. Repaired, xi
+    is made of two independent parts and the device sends back one of them: the same messages and
+    final noise, and nothing more to learn from an honest server's number.
+    """
+
+    noise_multiplier: float = 12.0
+    omega: Annotated[ProperShare, "the share of dropouts that is tolerated"] = 0.3
+    dropout: Annotated[ShareOrNone, "the share of devices that drop out, twice a round"] = 0.0
+    colluding: ShareOrNone = 0.0
+    overstated: Annotated[_Overstated, "what a lying server says |U1| is, over the truth"] = 1.0
+    as_published: Annotated[bool, "the paper's noise; else made of two independent parts"] = True
+
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+
+    def public(self, interactions: Interactions) -> Public:
+        """What everybody knows: honest servers see the sum and what is sent outside the masks."""
+        return replace(super().public(interactions), route=Vantage.AGGREGATE)
+
+    @property
+    def replacement(self) -> type[Replacement]:
+        """What a device sends in round 2."""
+        return Replacement if self.as_published else PartTakenBack
+
+    @property
+    def colludes(self) -> bool:
+        """Whether users tell the server their noise."""
+        return self.colluding > 0.0
+
+    @property
+    def lies(self) -> bool:
+        """Whether the server announces more survivors than there are."""
+        return self.overstated > 1.0
+
+    @property
+    def drops(self) -> bool:
+        """Whether devices drop out."""
+        return self.dropout > 0.0
+
+    def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
+        """Sum and replacements of all rounds, of one honest user who sends or not.
+
+        At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
+        auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
+        that lies may put it, or where many other users' low ratings keep it; with few of them the
+        noise moves V, and a training says less. A rating of a user without others is the same, and
+        one of a user with another moves the message farther (``rating_distance``). None
+        where there is no noise, for replacements, and from other vantages. Where devices drop out
+        at random, the one asked about may, too: its mechanism says who does as well.
+        """
+        units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
+        plain = self.noise_multiplier > 0 and scope.unit in units
+        plain = plain and scope.adjacency is not Adjacency.REPLACE
+        if not plain or scope.vantage is not Vantage.AGGREGATE:
+            return None
+        n, count = population.n_users, self.uses(scope.horizon)
+        distance = self.sensitivity
+        if scope.unit is not Unit.USER and population.n_items > 1:
+            distance = rating_distance(self.bound, self.factors, self.fitting)
+        if self.dropout == 0:
+            told = asdict(self._shares(n))
+            one = NoiseReplacement(sigma=self.sigma, sensitivity=distance, **told)
+            return Repeated(one, count)
+        return Dropouts(
+            sigma=self.sigma,
+            sensitivity=distance,
+            n_users=n,
+            omega=self.omega,
+            dropout=self.dropout,
+            count=count,
+            repaired=self.replacement.repaired,
+            colluding=self._colluding(n),
+            overstated=self.overstated,
+        )
+
+    def event(self, scope: Scope, population: Population) -> dp.DpEvent:
+        """T Gaussians of what the vantage cannot know of the noise.
+
+        A user comes or goes: one gradient there or not. Any other change replaces one gradient by
+        another, at most 1.618 times as far: both are at the V that was broadcast, so
+        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure
+        aggregation the noise left is that of ``NoiseShares``: with everybody there, or, where
+        devices drop out, at the worst dropouts for which the round goes on. Peers see the broadcast
+        models only, made of the last sum. Without
+        secure aggregation, a device's own noise is left.
+        """
+        n = population.n_users
+        if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
+            left = self.replacement.left(*self.shares(n, self._told(n)))
+        else:
+            left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
+        presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
+        apart = 1.0 if presence else Clipping.of_embeddings(self.bound).apart
+        z = self.noise_multiplier * math.sqrt(left) / apart
+        return noisy_steps(z, self.uses(scope.horizon))
+
+    def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
+        """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
+        return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Components "update" (round 1) and "replacement" (round 2)."""
+        shares = self.shares(int(model["users"]), int(model["survivors"]))
+        before, after = (self.sigma * math.sqrt(share) for share in shares)
+        update = self.masked(ratings, users, model, streams, before)
+        clean = update.clean
+        assert isinstance(clean, Rows)
+        nothing = replace(
+            clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
+        )
+        second = self.replacement(before, after)
+        return {"update": update, "replacement": Randomized(nothing, second, streams)}, users
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """Both rounds of messages, and the server's step with its projection."""
+        n, items = int(model["users"]), np.asarray(model["items"])
+        survived = rng.random((2, n)) >= self.dropout
+        masked = np.flatnonzero(survived[0])
+        replaced = np.flatnonzero(survived.all(axis=0))
+        halted = len(masked) <= (1.0 - self.omega) * n
+        if halted:
+            masked = replaced = masked[:0]
+        told = self._told(len(masked))
+        announced = {**model, "survivors": np.array(told)}
+        messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
+        update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
+        crossed = Round(
+            broadcast=announced,
+            uploads=Uploads(masked, {"update": update}),
+            clear=Uploads(replaced, {"replacement": clear}),
+        )
+        if halted:
+            return crossed, items
+        step = rate_at(number, self.rounds, self.learning_rate) / len(masked)
+        total = result(update, masked, clear, replaced)
+        return crossed, project((items - step * total).astype(np.float32), self.bound)
+
+    def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
+        """The broadcast, with the numbers of users and survivors; one each, if they are missing."""
+        sent = dict(super().received(broadcast, profiles))
+        for name in ("users", "survivors"):
+            value = sent.setdefault(name, np.array(1))
+            if not value >= 1:
+                raise InputError(
+                    f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
+                    "Announce who takes part."
+                )
+        return sent
+
+    def _told(self, survivors: int) -> int:
+        """How many survivors the server announces."""
+        return round(self.overstated * survivors)
+
+    def _left(self, n_users: int, *, joint: bool) -> float:
+        """The variance that is left of sigma^2, in all messages or, if not ``joint``, the result.
+
+        With everybody there, or at the worst dropouts.
+        """
+        if self.dropout == 0:
+            shares = self._shares(n_users)
+            return shares.variance if joint else shares.claimed_variance
+        return least_variance(
+            omega=self.omega,
+            colluding=self._colluding(n_users) / n_users,
+            announced=self.overstated,
+            repaired=self.replacement.repaired or not joint,
+        )
+
+    def _shares(self, n_users: int) -> NoiseShares:
+        return NoiseShares(
+            n_users=n_users,
+            omega=self.omega,
+            masked=n_users,
+            replaced=n_users,
+            colluding=self._colluding(n_users),
+            announced=self._told(n_users),
+            repaired=self.replacement.repaired,
+        )
+
+    def _colluding(self, n_users: int) -> int:
+        """How many users collude, rounded up; the one asked about does not."""
+        return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LflPretrained(Silent):
+    """The first stage of local federated matrix factorization, alone.
+
+    Stage 1 of LFL-SGDMF as a baseline (section 6.3, Figure 10): V stays as it is drawn.
+
+    The server sends a random V, the same to all, and every device fits its user embedding to it
+    (Figure 3d, steps s1 and c1). Devices send nothing, so that nothing is given away.
+    """
+
+    factors: Factors = 20
+    bound: Scale = 5.0
+    fitting: Annotated[Whole, "steps in which a device fits its embedding to V"] = 20
+
+    evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """Steps that fit users."""
+        return {"width": self.factors, "passes": self.fitting}
+
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+        """V is drawn; nothing crosses."""
+        explicit(interactions, self.bound)
+        items = start(rng.random((interactions.n_items, self.factors)), self.bound)
+        yield None
+        return Trained(None, {"items": items})
+
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
+        """Predicted ratings u.v, (len(users), n_items), each user fitted to V."""
+        asked, items = interactions.take(users), model.arrays["items"]
+        return predicted(asked, items, bound=self.bound, steps=self.fitting)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FmfLfl(Unperturbed, LocalMf):
+    """Federated matrix factorization with a user a party, without protection.
+
+    FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its V^(i).
+
+    In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
+    the items it rated; steps on the user embedding are 1/n of those on items. V is the mean. The
+    learning rate is the same in all rounds. The paper runs this setting with noise only; embeddings
+    are clipped here as there, or few steps of a user with few ratings already diverge. Figure 3a
+    ends with the training; here, as in Figure 3d, a device then fits its user embedding to the
+    last V, which moves the error by some percent.
+    """
+
+    learning_rate: float = 10.0
+    local_steps: Whole = 10
+
+    learning = MappingProxyType({"spread": 0.1, "rounds": 50})
+
+    def takes(self, interactions: Interactions) -> dict[str, float]:
+        """The rows of rated items, after so many local steps a round."""
+        passes = self.rounds * self.local_steps + self.fitting
+        return {"width": self.factors, "dense": 0, "passes": passes}
+
+    def send(
+        self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
+    ) -> tuple[dict[str, Component], Floats]:
+        """Component "items": the device's V, of which the rows it rated have moved."""
+        items = np.asarray(model["items"], np.float32)
+        own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
+        share = 1.0 / int(model["users"]) if "users" in model else 1.0
+        descent = Descent(
+            learning_rate=self.learning_rate,
+            steps=math.inf,
+            rate=1.0,
+            clipping=Clipping.of_embeddings(self.bound),
+        )
+        n = len(users)
+        for block in blocks(n, self.local_steps * ratings.nnz // max(1, n)):
+            part: Any = ratings[block]
+            counts = np.diff(part.indptr)
+            low, high = ratings.indptr[[block[0], block[-1] + 1]]
+            columns = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
+            moved[block], own[low:high] = descent.train_alone(
+                users[block],
+                items[part.indices],
+                part.indptr,
+                sparse.csr_array((part.data, columns, part.indptr), shape=part.shape),
+                streams.take(block),
+                user_scale=share / np.maximum(1, counts),
+                item_scale=1.0 / np.maximum(1, counts),
+                count=self.local_steps,
+            )
+        table = Rows(
+            indptr=ratings.indptr,
+            ids=ratings.indices,
+            values=own,
+            count=len(items),
+            kind=Kind.MODEL,
+            rest=items,
+        )
+        return {"items": table}, moved
+
+    def turn(
+        self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
+    ) -> tuple[Round, Floats]:
+        """All devices send; V is their mean."""
+        uploads = send(model)
+        n = len(uploads["items"])
+        crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
+        return crossed, (uploads["items"].total() / n).astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOnly(NoisySteps):
+    """Parties that train alone by DP-SGD with gradient clipping, and never communicate.
+
+    Local-only: T T' steps of DP-SGD in every party; the claims are those of VFL-SGDMF.
+
+    Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
+    is scaled to a norm of ``clip`` = C at most (10 is the best of the paper's), noise is z C on the
+    sum, and embeddings are not projected. The paper states no claim of its own for it; that of
+    Proposition 2 with kappa = 0 and Theorems 3 and 4 is what its figures presuppose.
+    """
+
+    learning_rate: float = 0.003
+    trim: Whole = 5
+    split: Literal["random", "category"] = "random"
+    clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
+    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
+
+    learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
+    holding = Items()
+    exchange = Published()
+    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+
+    def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
+        """z C on gradients that are scaled."""
+        return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
