@@ -20,8 +20,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scipy.special import betainc, betaincinv
-
 from fedrec_auditor.accountants.verdict import LEAK_MARGIN
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.attack_words import trainings_words
@@ -170,6 +168,8 @@ class _Figure:
         size = _size(value, low, self.failing)
         if math.isinf(size):
             return 0.0
+        from scipy.special import betainc
+
         return float(betainc(value * size, (1.0 - value) * size + 1.0, max(bar, 0.0)))
 
     def low_of(self, rows: int) -> float:
@@ -196,6 +196,8 @@ def _moved(value: float, low: float, failing: float, rows: int) -> float:
 
 def _limit(value: float, size: float, failing: float) -> float:
     """The exact lower limit of the share ``value`` of ``size`` subjects."""
+    from scipy.special import betaincinv
+
     return float(betaincinv(value * size, (1.0 - value) * size + 1.0, failing))
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting.rdp import compute_epsilon
@@ -17,10 +15,6 @@ from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.events.leaves import (
-    Sampled,
-    assumed,
-    private_leaves,
-    readable,
     sampling_rate,
 )
 from fedrec_auditor.accountants.losses.composition import epsilon_above
@@ -51,57 +45,14 @@ from fedrec_auditor.accountants.losses.renyi_curves import (
     poisson_gaussian,
 )
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
-from fedrec_auditor.accountants.statements import Bound, Side, check_delta
+from fedrec_auditor.accountants.methods.base import LeafAccountant
 
 if TYPE_CHECKING:
-    from fedrec_auditor.accountants.statements import Scope
-
-
-class _LeafAccountant(ABC):
-    """An accountant that reads certain leaves of an event tree and proves one epsilon for them.
-
-    A member names what it ``reads`` and what it reads in a sample (``sampled``), the theorem it
-    rests on (``reference``) and itself in refusals (``name``), and says its ``epsilon``.
-    """
-
-    __slots__ = ()
-    reference: ClassVar[str]
-    name: ClassVar[str]
-    reads: ClassVar[tuple[type[dp.DpEvent], ...]]
-    sampled: ClassVar[Sampled] = MappingProxyType({})
-    assumptions: ClassVar[tuple[str, ...]] = ()
-
-    @abstractmethod
-    def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """An upper bound on the epsilon at ``delta`` of all leaves, each used so many times."""
-
-    def supports(self, event: dp.DpEvent) -> bool:
-        """Whether every leaf of ``event`` is one that this accountant reads, or not private."""
-        return readable(event, self.reads, sampled=self.sampled)
-
-    def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Prove an epsilon for ``event`` at ``delta`` in [0, 1): an upper bound in ``scope``.
-
-        Infinite if a leaf is not private. InputError names a leaf that this accountant does not
-        read, a senseless number in it, an adjacency that its sampling does not speak of, or a
-        senseless ``delta``.
-        """
-        uses = private_leaves(
-            event, self.reads, sampled=self.sampled, scope=scope, reader=self.name
-        )
-        check_delta(delta)
-        return Bound(
-            epsilon=math.inf if uses is None else self.epsilon(uses, float(delta)),
-            delta=delta,
-            side=Side.UPPER,
-            scope=scope,
-            source=self.reference,
-            assumptions=assumed(event) if self.sampled else self.assumptions,
-        )
+    pass
 
 
 @dataclass(frozen=True, slots=True)
-class Pure(_LeafAccountant):
+class Pure(LeafAccountant):
     """Basic composition of pure differential privacy.
 
     Pure epsilons add up, under adaptive composition too (Dwork et al. 2006, Theorem 1).
@@ -128,7 +79,7 @@ class Pure(_LeafAccountant):
 
 
 @dataclass(frozen=True, slots=True)
-class Optimal(_LeafAccountant):
+class Optimal(LeafAccountant):
     """Optimal composition of pure differential privacy.
 
     Composed pure epsilons cost what as many randomized responses cost, and no less.
@@ -179,7 +130,7 @@ _PLD_ROUNDING = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
-class Pld(_LeafAccountant):
+class Pld(LeafAccountant):
     """Privacy loss distributions: exact where a closed form is known, else on a grid, from above.
 
     Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
@@ -320,7 +271,7 @@ _RDP_ROUNDING = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True)
-class Rdp(_LeafAccountant):
+class Rdp(LeafAccountant):
     """Rényi differential privacy: curves add up over compositions, then one conversion.
 
     Rényi divergences of every order add up (Mironov 2017, Proposition 1).
@@ -428,7 +379,7 @@ _LARGEST = 500.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffle(_LeafAccountant):
+class Shuffle(LeafAccountant):
     """What shuffling buys: the clone bound, composed numerically.
 
     Among n shuffled eps-LDP reports one hides among its clones: see ``ClonePair``.

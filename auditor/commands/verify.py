@@ -20,7 +20,6 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
 from fedrec_auditor.auditor.machine.output import spare_output
-from fedrec_auditor.targets.wrapped.client import accountable, message_of
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
@@ -109,6 +108,7 @@ def command(
         if not sys.warnoptions:
             warnings.simplefilter("ignore")  # of the callable; a refusal is one line
         from fedrec_auditor.auditor.verification import verify_ldp
+        from fedrec_auditor.targets.wrapped.client import accountable
 
         folders = tempfile.TemporaryDirectory(prefix="auditor-")
         with folders as folder, accountable(target):
@@ -214,6 +214,8 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
         for part in path.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # importing runs the module
+        from fedrec_auditor.targets.wrapped.client import message_of
+
         why = f"{type(error).__name__}: {message_of(error)}"
         raise InputError(
             f"Expected something importable, got {target!r} ({why}). "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Vantage
 from fedrec_auditor.auditor.machine.progress import Observer, shown
-from fedrec_auditor.auditor.plan.members import as_target, stating
+from fedrec_auditor.auditor.plan.objects import as_target, stating
 from fedrec_auditor.auditor.plan.plan import Plan, amend
 from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed

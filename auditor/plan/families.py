@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.declarations import CLAIMS
-from fedrec_auditor.targets.member_class import member_class, member_name
+from fedrec_auditor.targets.own_modules import member_class, member_name
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper

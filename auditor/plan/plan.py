@@ -341,7 +341,7 @@ def make_target(name: str, plan: Plan) -> Target:
     own the object ``module:object``, with the plan's claims.
     """
     if OBJECT in name:
-        from fedrec_auditor.auditor.plan.members import load_object, settled, stating
+        from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
 
         made = settled(load_object(name), plan.settings.get(name, {}), name)
         return stating(made, plan.claims)

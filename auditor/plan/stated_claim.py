@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Claim, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.reports.store import read_regular
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 LARGEST = 2**18
@@ -30,6 +29,8 @@ _TOKEN = re.compile(
 
 def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     """The text of a file, and what it says; InputError names the ``noun`` that it is to be."""
+    from fedrec_auditor.reports.store import read_regular
+
     try:
         text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

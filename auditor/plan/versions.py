@@ -6,9 +6,9 @@ import hashlib
 import platform
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
 from fedrec_auditor.auditor.plan import plugins
+from fedrec_auditor.targets.own_modules import FOLDERS
 
 _PACKAGES = (
     "fedrec-auditor",
@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
 def source_digest() -> str:
     """SHA-256 over our own source, so that results of other code are never taken for ours."""
     digest = hashlib.sha256()
-    for folder in sorted(Path(__file__).parents[2].iterdir()):
+    for folder in FOLDERS:
         for path in sorted(folder.rglob("*.*")):
             if path.suffix in (".py", ".toml"):
                 digest.update(path.read_bytes())

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.auditor.games.canary_game import Features, Memory
-from fedrec_auditor.auditor.plan.members import identity, is_ours
+from fedrec_auditor.auditor.plan.objects import identity, is_ours
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
 from fedrec_auditor.reports import store

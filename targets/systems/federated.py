@@ -21,7 +21,7 @@ from fedrec_auditor.targets.declarations import SYSTEMS
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.member_class import member_class
+from fedrec_auditor.targets.own_modules import member_class
 from fedrec_auditor.targets.protections.parts.noise import ClippedNoise, Noisy
 from fedrec_auditor.targets.routes.direct import Direct
 from fedrec_auditor.targets.settings import numbers, types

@@ -24,7 +24,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.parts.uses import RateOrNone
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
-from fedrec_auditor.targets.member_class import member_name
+from fedrec_auditor.targets.own_modules import member_name
 from fedrec_auditor.targets.settings import Checked, Knob, Whole, numbers
 from fedrec_auditor.targets.spill import Spill
 from fedrec_auditor.targets.streams import Streams

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import AuditError, InputError
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.own_modules import FOLDERS
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apart
 
@@ -83,7 +83,7 @@ class History:
 
 _LIBRARIES = (
     *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
-    os.path.join(Path(__file__).parents[2], ""),
+    *(os.path.join(folder, "") for folder in FOLDERS),
     "<",  # what is made of a text, as by dataclasses
 )
 """How the names of our files begin, and those of libraries."""

@@ -14,7 +14,7 @@ from fedrec_auditor import Claim, RecordingWriter, attack_recording, record_uplo
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.own.recorded_uploads import record_plan
-from fedrec_auditor.auditor.plan.members import identity, is_ours
+from fedrec_auditor.auditor.plan.objects import identity, is_ours
 from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan

@@ -7,19 +7,33 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.auditor.plan import versions
+from fedrec_auditor.targets.own_modules import FOLDERS
+from tests.test_imports import ROOT, modules
 
 
 @pytest.mark.parametrize(
-    "name", ["targets/papers/one/numbers.py", "targets/papers/one/claims.toml"]
+    ("name", "counts"),
+    [
+        ("targets/papers/one/numbers.py", True),
+        ("targets/papers/one/claims.toml", True),
+        ("tests/test_one.py", False),
+        (".venv/lib/one.py", False),
+    ],
 )
-def test_the_digest_is_of_code_and_of_declarations(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_digest_is_of_code_and_of_declarations_alone(
+    name: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "__file__", str(tmp_path / "auditor" / "plan" / "versions.py"))
+    monkeypatch.setattr(versions, "FOLDERS", [tmp_path / folder.name for folder in FOLDERS])
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     digests = []
     for text in ("a = 1", "a = 2"):
         path.write_text(text, "utf-8")
         digests.append(versions.source_digest.__wrapped__())
-    assert digests[0] != digests[1]
+    assert (digests[0] != digests[1]) == counts
+
+
+def test_our_folders_hold_every_module_of_ours() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in modules().values()} == {
+        folder.name for folder in FOLDERS
+    }

@@ -259,9 +259,9 @@ def test_messages_are_read_once_for_all_attacks_on_a_view(monkeypatch: pytest.Mo
 def test_halves_that_take_too_long_are_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     data = Synthetic(n_users=60, n_items=30, profile=8).load()
     told = QUICK_COUNT / 2 * Workload.of(Fcf(), data).seconds
-    monkeypatch.setattr(workload, "QUICK_SECONDS", 1.01 * told)
+    monkeypatch.setattr(workload, "QUICK_HALF_SECONDS", 1.01 * told)
     assert audited("fcf", "user-membership").run("user-membership").attacks
-    monkeypatch.setattr(workload, "QUICK_SECONDS", 0.5 * told)
+    monkeypatch.setattr(workload, "QUICK_HALF_SECONDS", 0.5 * told)
     found = audited("fcf", "user-membership").run("user-membership")
     assert not found.attacks
     (row,) = found.skipped

@@ -1,12 +1,19 @@
-"""Members of families: the class by the module that holds it, and the name by the class."""
+"""Modules of this program: their folders, and the members of families that they hold."""
 
 from __future__ import annotations
 
 import importlib
 import re
+from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
+
+FOLDERS = tuple(
+    Path(__file__).parents[1] / room
+    for room in ("accountants", "attacks", "auditor", "reports", "targets")
+)
+"""Folders of our source, in a checkout and where it is installed."""
 
 
 def member_name(kind: str) -> str:
