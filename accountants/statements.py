@@ -40,7 +40,7 @@ class Basis(StrEnum):
         return max(first, second, key=list(Basis).index)
 
 
-# What a privacy statement speaks of: the unit, the adjacency, the vantage and the horizon.
+# Scope of a privacy statement: the unit, the adjacency, the vantage and the horizon.
 #
 # An epsilon means nothing without its scope. ``Scope.covers`` is the partial order in which an
 # upper bound may be carried from one scope to another at the same epsilon, and so the order in

@@ -138,7 +138,7 @@ class KnownProducts:
         return vectors * roots, self.across @ (vectors / roots)
 
 
-# What classifiers are given of a user: everything that was uploaded, read in several ways.
+# Inputs of classifiers: everything that a user uploaded, read in several ways.
 #
 # A reading (``Input``) is a table of columns, a row a sender. Each is made when it is first needed,
 # and of it only the inner products of its rows are kept: its columns may be a gibibyte.

@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.parts.uploads import kept, last, lists_of, names, se
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
-# What messages hold whenever a device has met an item: its codes, or its places in a sketch.
+# Marks of an item in messages of devices that have met it: its codes, or places in a sketch.
 #
 # A list of hashes holds that of each item met, a Bloom filter or a count-min sketch is not empty in
 # each item's places. Whoever can run the code finds out which these are: those that are there in
@@ -113,7 +113,7 @@ def _marks(held: Held, met: NDArray[np.bool_]) -> tuple[Held, Held]:
     return found[0], found[1]
 
 
-# What any message shows of each item, in numbers that mean the same for all items.
+# Features of each item in any message, in numbers that mean the same for all items.
 #
 # A part of a message speaks of items by an axis as long as the catalogue, or by listing them. What
 # does neither is given as it is.
@@ -288,7 +288,7 @@ def _unit(rows: Numbers) -> Numbers:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY))
 
 
-# What is seen of lists: how often users list each code, in which place, and beside what.
+# Lists: how often users list each code, in which place, and beside what.
 #
 # Memory is that of some arrays of users times codes, and of the entries of one round.
 

@@ -109,7 +109,7 @@ def _nearest(table: Floats, users: Floats, held: sparse.csr_array) -> Floats:
     return np.asarray(scores.max(axis=1) / np.sqrt(np.maximum(held.sum(axis=1), 1)))
 
 
-# Whose messages a step of the model is the sum of, by least squares over known profiles.
+# Senders whose messages a step of the model sums, by least squares over known profiles.
 #
 # A device without randomness sends a function of its profile and of the broadcast, which anybody
 # can compute who has its code. A sum of such messages is then linear in who took part, and so is

@@ -13,7 +13,7 @@ from scipy.special import betainc, expit
 
 from fedrec_auditor.attacks.parts.uploads import ModelMessages
 
-# Where the rows of noisy item tables lie along the directions of their senders.
+# Places of the rows of noisy item tables along the directions of their senders.
 #
 # Of every message, its entries passed through the score function of the noise. Their rows are
 # x = a w + noise of deviation s: see ``readers.noisy_rows``, steps 1 and 2.

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.learners.base import LocalTraining
 from fedrec_auditor.targets.streams import Streams
 
-# What a device draws before it trains: its negatives, once, and an order of its examples an epoch.
+# Draws of a device before it trains: its negatives, once, and an order of its examples per epoch.
 #
 # Every number depends on the device's own stream and on its own items only, so a batch of devices
 # draws what they would draw one by one, and every way of training consumes the same draws.

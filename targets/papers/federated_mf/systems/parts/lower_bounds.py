@@ -94,7 +94,7 @@ class AtLeast(Checked):
         return self.mechanism.event()
 
 
-# What parties that hold users give away at least, on two neighbouring data sets.
+# Least leak of parties that hold users, on two neighbouring data sets.
 #
 # A rating or a user comes or goes, and everything else is at its worst for the promise, which is
 # for all of it: the paper's accountant takes the maximum over all data and all that was seen before
