@@ -43,7 +43,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Privrec(MetaLearned):
+class _WithFeatures(MetaLearned):
+    """A meta-learned system whose network reads features of users and items."""
+
+    item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
+    averaged_genres: Averaged = False
+
+    @property
+    def network(self) -> Network:
+        """Features of users and items."""
+        return Network(
+            embedding=self.embedding,
+            width=self.width,
+            ids=self.item_ids,
+            side=True,
+            averaged=self.averaged_genres,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Privrec(_WithFeatures):
     """PrivRec: a feature-based network, meta-learned over devices; nothing protects the upload.
 
     PrivRec (Algorithm 1): REPTILE (equation 6) with a proximal term of weight ``proximal``.
@@ -57,21 +76,8 @@ class Privrec(MetaLearned):
     """
 
     proximal: Annotated[NotNegative, "mu, the weight of the distance to the model sent"] = 0.01
-    item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
-    averaged_genres: Averaged = False
 
     learning = MappingProxyType({"item_ids": True})
-
-    @property
-    def network(self) -> Network:
-        """Features of users and items."""
-        return Network(
-            embedding=self.embedding,
-            width=self.width,
-            ids=self.item_ids,
-            side=True,
-            averaged=self.averaged_genres,
-        )
 
     @property
     def local(self) -> ProximalTraining:
@@ -287,7 +293,7 @@ class FoflSelf(MetaLearned):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NnSelf(MetaLearned):
+class NnSelf(_WithFeatures):
     """NN-SELF: second-order federated meta-learning, support and query set apart.
 
     MAML (equations 3 to 5): steps on a support set, the gradient of a query set's loss through
@@ -302,8 +308,6 @@ class NnSelf(MetaLearned):
     """
 
     server_rate: Annotated[float, "alpha2, size of the server's step along the sum"] = 0.1
-    item_ids: Annotated[bool, "gives every item an embedding of its own"] = False
-    averaged_genres: Averaged = False
 
     kind = Kind.GRADIENT
 
@@ -311,17 +315,6 @@ class NnSelf(MetaLearned):
     def step_size(self) -> float:
         """One: minus the gradient is sent, on no scale of its own."""
         return 1.0
-
-    @property
-    def network(self) -> Network:
-        """Features of users and items."""
-        return Network(
-            embedding=self.embedding,
-            width=self.width,
-            ids=self.item_ids,
-            side=True,
-            averaged=self.averaged_genres,
-        )
 
     def learn(self, devices: Devices) -> Weights:
         """The change that each device returns: minus its meta-gradient."""
