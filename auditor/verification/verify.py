@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 
     from fedrec_auditor.auditor.exact.output_distribution import Density
     from fedrec_auditor.targets.mechanisms.base import Mechanism
+
+    Inputs = list[Any] | SearchStrategy[Any] | None
 
 
 MOST_SAMPLES = 10**10
@@ -273,111 +274,168 @@ def verify_ldp(
     claim = ldp_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
     with shown_stages(progress, "verifying"):
-        return _verified(mechanism, claim, _given(inputs), budget, confidence, seed, trace)
+        seeds = np.random.SeedSequence(seed).spawn(6)
+        trial, given = _Trial(claim, budget, confidence, seed, *seeds), _given(inputs)
+        if hasattr(mechanism, "log_prob"):
+            return trial.judge_stated(OutputDistribution.of(mechanism), given)
+        return trial.judge_callable(Sampler.of(mechanism), given, trace=trace)
 
 
-def _verified(
-    mechanism: Mechanism | Density | Randomizer,
-    claim: Claim,
-    given: list[Any] | SearchStrategy[Any] | None,
-    budget: Budget,
-    confidence: float,
-    seed: int,
-    trace: bool,
-) -> Verification:
-    """See ``verify_ldp``."""
-    epsilon, delta = claim.epsilon, claim.delta
-    dist = OutputDistribution.of(mechanism) if hasattr(mechanism, "log_prob") else None
-    sampler = Sampler.of(mechanism) if dist is None else dist.sampler
-    draws = budget.most(sampler)
-    search, measuring, look, fit, reading, turning = np.random.SeedSequence(seed).spawn(6)
-    found: tuple[Bound, SharedEvidence] | None = None
-    fits: tuple[Check, ...] = ()
-    if dist is not None:
-        chosen = CandidateInputs.of(dist, given, seed).shown
-        dist = dist.spelling(chosen, seed)
-        sampler = dist.sampler
-        draws = budget.paced(sampler, chosen, draws)[1]
-        fitted = check_fit(sampler, dist, chosen, samples=draws, seed=fit)
-        fits = (replace(fitted, name="fit to the claimed distribution"),)
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One claim on trial: its budget of draws, and a seed for each purpose."""
+
+    claim: Claim
+    budget: Budget
+    confidence: float
+    seed: int
+    search: np.random.SeedSequence
+    measuring: np.random.SeedSequence
+    look: np.random.SeedSequence
+    fit: np.random.SeedSequence
+    reading: np.random.SeedSequence
+    turning: np.random.SeedSequence
+
+    def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
+        """Judge a randomizer that states its probabilities, once its outputs fit them."""
+        most = self.budget.most(dist.sampler)
+        inputs = CandidateInputs.of(dist, given, self.seed).shown
+        dist = dist.spelling(inputs, self.seed)
+        draws = self.budget.paced(dist.sampler, inputs, most)[1]
+        fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
+        checks = (replace(fitted, name="fit to the claimed distribution"),)
         if fitted.status is Status.FAILED:  # then it says nothing of the code
-            dist = None
-    elif given is None or isinstance(given, list):
-        chosen = _listed(given)
-    else:
-        chosen = pair_from(
+            return self._conclude(*self._measure(dist.sampler, inputs, draws), checks)
+        try:
+            exact = exact_search(
+                dist,
+                epsilon=self.claim.epsilon,
+                delta=self.claim.delta,
+                inputs=given,
+                seed=self.search,
+                samples=draws,
+            )
+        except NoCurve:
+            return self._conclude(*self._measure(dist.sampler, inputs, draws, dist), checks)
+        return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
+
+    def judge_callable(self, sampler: Sampler, given: Inputs, *, trace: bool) -> Verification:
+        """Judge a callable: by a proof from its code if ``trace`` and there is one, or by draws."""
+        draws, listed = self.budget.most(sampler), given is None or isinstance(given, list)
+        inputs = self._inputs(sampler, given, draws)
+        checks: tuple[Check, ...] = ()
+        if trace:
+            proof = prove(
+                sampler,
+                inputs,
+                delta=self.claim.delta,
+                enough=self.claim.epsilon,
+                paced=lambda real, most: (
+                    real,
+                    self.budget.paced(real, inputs, min(draws, most))[1],
+                ),
+                seed=self.fit,
+            )
+            checks = proof.checks
+            if proof.dist is not None and proof.bound is not None:
+                bound = replace(proof.bound, tight=proof.bound.tight and listed)
+                traced = proof.dist.sampler
+                draws = self.budget.paced(traced, inputs, draws)[1]
+                stated = proof.dist if proof.complete else None
+                return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
+        return self._conclude(*self._measure(sampler, inputs, draws), checks)
+
+    def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
+        """The inputs of a list, or the pair of a strategy that is worth measuring."""
+        if given is None or isinstance(given, list):
+            return _listed(given)
+        return pair_from(
             sampler,
             given,
-            claim=claim,
+            claim=self.claim,
             samples=draws,
-            seed=search,
-            paced=lambda read, pair: budget.paced(read, pair, draws, share=_SEARCH, fewest=1)[1],
+            seed=self.search,
+            paced=lambda read, pair: self.budget.paced(read, pair, draws, share=_SEARCH, fewest=1)[
+                1
+            ],
         )
-    traced: OutputDistribution | None = None
-    if trace and not fits:
-        whole = given is None or isinstance(given, list)
-        proof = prove(
-            sampler,
-            chosen,
-            delta=delta,
-            enough=epsilon,
-            paced=lambda real, most: (real, budget.paced(real, chosen, min(draws, most))[1]),
-            seed=fit,
-        )
-        fits, traced = proof.checks, proof.dist
-    evidence = partial(
-        SharedEvidence,
-        inputs=chosen,
-        claim=ClaimUnderTest(epsilon=epsilon, delta=delta),
-        seed=look,
-    )
-    if traced is not None and proof.bound is not None:
-        bound = replace(proof.bound, tight=proof.bound.tight and whole)
-        draws = budget.paced(traced.sampler, chosen, draws)[1]
-        asked = traced if proof.complete else None
-        found = bound, evidence(sampler=traced.sampler, samples=draws, dist=asked)
-    elif dist is not None:
-        with suppress(NoCurve):
-            exact = exact_search(
-                dist, epsilon=epsilon, delta=delta, inputs=given, seed=search, samples=draws
-            )
-            found = exact, evidence(sampler=sampler, samples=draws, dist=dist)
 
-    def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
-        looks = draws // _LOOKS if budget.seconds is None else 0
-        looking, counting = (reading, measuring) if not unread else measuring.spawn(2)
-        together = sampler.reading(chosen, np.random.default_rng(looking), looks, unread)
-        read, planned, paced = together, draws, ""
-        if dist is None:
-            read, planned, paced = budget.paced(together, chosen, draws)
-        clocks = _clocks(together, chosen, turning, planned * LEAST_TOGETHER // read.least)
-        if clocks.by_call:
-            read = together.singly()
+    def _measure(
+        self,
+        sampler: Sampler,
+        inputs: list[Any],
+        draws: int,
+        dist: OutputDistribution | None = None,
+    ) -> tuple[Bound, SharedEvidence]:
+        """A bound from draws, and what checks share; begun again for outputs of another form."""
+
+        def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
+            looks = draws // _LOOKS if self.budget.seconds is None else 0
+            looking, counting = self.reading, self.measuring
+            if unread:
+                looking, counting = self.measuring.spawn(2)
+            together = sampler.reading(inputs, np.random.default_rng(looking), looks, unread)
+            read, planned, paced = together, draws, ""
             if dist is None:
-                read, planned, paced = budget.paced(read, chosen, draws)
-        if dist is None and budget.samples is None:
-            width = read.draw(chosen[0], np.random.default_rng(seed), 2)[0].size
-            planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-        planned = min(planned, budget.most(read))
-        bound = _measured(
-            read, chosen, claim, samples=planned, confidence=confidence, seed=counting
-        )
-        bound = replace(bound, source=f"{bound.source}{paced}")
-        if read.opaque and bound.epsilon == 0:
-            bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
-        return bound, evidence(
-            sampler=read,
-            samples=planned,
-            dist=None if read.fields else dist,
-            together=together,
-            clocks=clocks.columns,
+                read, planned, paced = self.budget.paced(together, inputs, draws)
+            most = planned * LEAST_TOGETHER // read.least
+            clocks = _clocks(together, inputs, self.turning, most)
+            if clocks.by_call:
+                read = together.singly()
+                if dist is None:
+                    read, planned, paced = self.budget.paced(read, inputs, draws)
+            if dist is None and self.budget.samples is None:
+                width = read.draw(inputs[0], np.random.default_rng(self.seed), 2)[0].size
+                planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
+            planned = min(planned, self.budget.most(read))
+            bound = _measured(
+                read,
+                inputs,
+                self.claim,
+                samples=planned,
+                confidence=self.confidence,
+                seed=counting,
+            )
+            bound = replace(bound, source=f"{bound.source}{paced}")
+            if read.opaque and bound.epsilon == 0:
+                bound = replace(bound, source=UNREADABLE, largest=0.0, witness=None)
+            stated = None if read.fields else dist
+            return bound, self._evidence(
+                read, inputs, planned, stated, together=together, clocks=clocks.columns
+            )
+
+        return beginning_again(measured)
+
+    def _evidence(
+        self,
+        sampler: Sampler,
+        inputs: list[Any],
+        samples: int,
+        dist: OutputDistribution | None,
+        **read: Any,
+    ) -> SharedEvidence:
+        claim = ClaimUnderTest(epsilon=self.claim.epsilon, delta=self.claim.delta)
+        return SharedEvidence(
+            sampler=sampler,
+            inputs=inputs,
+            claim=claim,
+            seed=self.look,
+            samples=samples,
+            dist=dist,
+            **read,
         )
 
-    bound, seen = found or beginning_again(measured)
-    needed = None
-    if not exceeds(bound.largest, epsilon) and bound.source != UNREADABLE:
-        needed = JointBinomial().needed(epsilon, delta=delta, confidence=confidence)
-    return Verification.of(bound, claim, needed=needed, checks=(*fits, *run_checks(seen)))
+    def _conclude(
+        self, bound: Bound, evidence: SharedEvidence, checks: tuple[Check, ...]
+    ) -> Verification:
+        """The verdict on a bound with ``checks`` and those that read the evidence."""
+        needed = None
+        if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
+            needed = JointBinomial().needed(
+                self.claim.epsilon, delta=self.claim.delta, confidence=self.confidence
+            )
+        every = (*checks, *run_checks(evidence))
+        return Verification.of(bound, self.claim, needed=needed, checks=every)
 
 
 def _clocks(
@@ -446,7 +504,7 @@ def _whole(name: str, number: Any) -> int | None:
 
 def _given(
     inputs: Sequence[Any] | SearchStrategy[Any] | None,
-) -> list[Any] | SearchStrategy[Any] | None:
+) -> Inputs:
     """A strategy as it is, without importing Hypothesis to see that something is none."""
     if inputs is None or hasattr(inputs, "example"):
         return cast("SearchStrategy[Any] | None", inputs)
