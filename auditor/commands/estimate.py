@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from fedrec_auditor.auditor.machine.output import spare_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.accountants.statements import Bound
+    from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
 
 Curve = dict[str, list[dict[str, float]]]
 _BAND = "all-thresholds"
@@ -79,11 +80,7 @@ def command(
     claim is refuted, with 3 if so few scores could not have refuted it. With --curve or --renyi
     the estimator is all-thresholds.
     """
-    from fedrec_auditor.accountants.statements import Claim
-    from fedrec_auditor.accountants.verdict import Verdict, judge
     from fedrec_auditor.auditor.verification.verification import entry
-    from fedrec_auditor.auditor.worlds.measure import Power
-    from fedrec_auditor.auditor.worlds.one_run import OneRun
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
     from fedrec_auditor.reports.paragraph import columns, paragraph
 
@@ -102,44 +99,65 @@ def command(
         seed=seed,
         repeats=repeats,
     )
-    shown: Curve = {}
+    points: Curve = {}
     if curve or renyi:
-        band = CanaryScores.of(found["in_scores"], found["out_scores"], repeats=repeats).curve(
-            confidence=confidence, seed=seed
-        )
-        deltas = sorted({delta, *_DELTAS}) if curve else ()
-        shown["curve"] = [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas]
-        shown["renyi"] = [
-            {"order": each, "divergence": band.renyi(each)} for each in sorted(set(renyi or ()))
-        ]
-    judgement, power = None, None
-    if epsilon is not None:
-        claim = Claim(
-            epsilon=epsilon,
-            delta=delta,
-            scope=bound.scope,
-            statement=f"Epsilon is {epsilon:g} at delta {delta:g}.",
-            source="the command line",
-        )
-        judgement = judge(claim, scope=bound.scope, measured=bound)
-        power = Power.against(epsilon, bound, OneRun() if one_run else None)
+        canaries = CanaryScores.of(found["in_scores"], found["out_scores"], repeats=repeats)
+        band = canaries.curve(confidence=confidence, seed=seed)
+        points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
+    judgement = None if epsilon is None else _judge(bound, epsilon, delta)
     unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
-            print(_as_text(bound, unused, judgement, shown))
+            print(_as_text(bound, unused, judgement, points))
         else:
             width = columns()
-            said = [*describe(bound, judgement), *_describe_curve(shown, bound)]
+            lines = [*describe(bound, judgement), *_describe_curve(points, bound)]
             if unused:
-                said.append(("unused", f"{unused:,} of the scores"))
-            if power and judgement and judgement.verdict is Verdict.UNSUBSTANTIATED:
-                draws = "canaries of one training" if one_run else "draws of each world"
-                said.append(("power", f"as often as not, {power.told(draws)}"))
-            for label, text in said:
+                lines.append(("unused", f"{unused:,} of the scores"))
+            if judgement is not None and epsilon is not None:
+                lines += _describe_power(bound, judgement, epsilon, one_run)
+            for label, text in lines:
                 print(entry(label, text, width) if label else paragraph(text, width, hang=2))
             sys.stdout.flush()
     gate = Gate(fail_on.of_claims, allow or [])
     raise typer.Exit(gate.code([] if judgement is None else [judgement.verdict]))
+
+
+def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> Curve:
+    """Points of a curve: epsilon at ``deltas``, Renyi divergences of ``orders``."""
+    return {
+        "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
+        "renyi": [{"order": each, "divergence": band.renyi(each)} for each in orders],
+    }
+
+
+def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
+    """The verdict of a measured bound on the claim of the command line."""
+    from fedrec_auditor.accountants.statements import Claim
+    from fedrec_auditor.accountants.verdict import judge
+
+    claim = Claim(
+        epsilon=epsilon,
+        delta=delta,
+        scope=bound.scope,
+        statement=f"Epsilon is {epsilon:g} at delta {delta:g}.",
+        source="the command line",
+    )
+    return judge(claim, scope=bound.scope, measured=bound)
+
+
+def _describe_power(
+    bound: Bound, judgement: Judgement, epsilon: float, one_run: bool
+) -> Iterator[tuple[str, str]]:
+    """The number of scores that would refute an unsubstantiated claim as often as not."""
+    from fedrec_auditor.accountants.verdict import Verdict
+    from fedrec_auditor.auditor.worlds.measure import Power
+    from fedrec_auditor.auditor.worlds.one_run import OneRun
+
+    power = Power.against(epsilon, bound, OneRun() if one_run else None)
+    if power and judgement.verdict is Verdict.UNSUBSTANTIATED:
+        draws = "canaries of one training" if one_run else "draws of each world"
+        yield "power", f"as often as not, {power.told(draws)}"
 
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
