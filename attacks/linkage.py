@@ -11,13 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
-from fedrec_auditor.attacks.parts.fingerprints import (
-    Batch,
-    fingerprints,
-    likeness,
-    margin,
-    whole,
-)
+from fedrec_auditor.attacks.parts.fingerprints import Batch, fingerprints, likeness, margin, whole
 from fedrec_auditor.attacks.parts.uploads import unread
 from fedrec_auditor.targets.transcript import Kind, RoundView, View
 

@@ -28,10 +28,7 @@ from scipy import optimize, special, stats
 from benchmarks import Row, best_of
 from benchmarks._peers import ERROR, Scores, imported
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, gaussian_mu
-from fedrec_auditor.auditor.worlds.guesses import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.one_run import OneRunGuesses
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 

@@ -24,10 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._side_by_side import side_by_side
 from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.guesses import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Values = NDArray[np.float64]

@@ -12,18 +12,12 @@ from dp_accounting import SelfComposedDpEvent as SelfComposedDpEvent
 from dp_accounting import ZCDpEvent as ZCDpEvent
 from dp_accounting import get_epsilon_gaussian as get_epsilon_gaussian
 
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent as BitFlipDpEvent,
-)
-from fedrec_auditor.accountants.events.leaves import (
-    PureDpEvent as PureDpEvent,
-)
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent as BitFlipDpEvent
+from fedrec_auditor.accountants.events.leaves import PureDpEvent as PureDpEvent
 from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent as ReplacedSamplingDpEvent,
 )
 from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent as RevealedSamplingDpEvent,
 )
-from fedrec_auditor.accountants.events.leaves import (
-    ShuffledDpEvent as ShuffledDpEvent,
-)
+from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent as ShuffledDpEvent

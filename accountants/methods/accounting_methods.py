@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from dp_accounting.rdp import compute_epsilon
@@ -14,9 +13,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from fedrec_auditor.accountants.events import dp
-from fedrec_auditor.accountants.events.leaves import (
-    sampling_rate,
-)
+from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, least_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
@@ -46,9 +43,6 @@ from fedrec_auditor.accountants.losses.renyi_curves import (
 )
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.accountants.methods.base import LeafAccountant
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

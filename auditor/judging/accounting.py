@@ -12,12 +12,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.pure import why_infinite
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
-from fedrec_auditor.accountants.verdict import (
-    Verdict,
-    exceeds,
-    refutes,
-    refutes_assumptions,
-)
+from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.objects import settled

@@ -12,12 +12,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.reports.rows import (
-    AttackRow,
-    FurtherFigure,
-    MessagesRow,
-    UtilityRow,
-)
+from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, MessagesRow, UtilityRow
 from fedrec_auditor.reports.usefulness import ERRORS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)

@@ -42,13 +42,7 @@ from fedrec_auditor.targets.systems.base import (
     Unscored,
 )
 from fedrec_auditor.targets.systems.system import System, Trained, Training
-from fedrec_auditor.targets.transcript import (
-    Broadcast,
-    HistoriesRefused,
-    Public,
-    Round,
-    Uploads,
-)
+from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
     Client,
     Function,

@@ -24,13 +24,7 @@ from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Optimal, Pld, Pure, Rdp
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Side
-from tests.contracts.events import (
-    MILLIONS,
-    SCOPE,
-    gaussian,
-    response,
-    response_event,
-)
+from tests.contracts.events import MILLIONS, SCOPE, gaussian, response, response_event
 
 TIGHT = {
     "gaussians": SelfComposedDpEvent(GaussianDpEvent(5.0), 30),

@@ -15,14 +15,7 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
-from tests.contracts.worlds import (
-    WORLDS,
-    Scores,
-    World,
-    coin,
-    estimates,
-    response,
-)
+from tests.contracts.worlds import WORLDS, Scores, World, coin, estimates, response
 
 pytestmark = pytest.mark.calibration
 RUNS = 1_000

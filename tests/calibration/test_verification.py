@@ -25,10 +25,7 @@ from fedrec_auditor.accountants.statements import Claim
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.verification.verify import verify_ldp
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.guesses import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-)
+from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, clopper_pearson_upper
 from fedrec_auditor.auditor.worlds.measure import measure
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
 from tests.contracts.worlds import gaussian

@@ -29,9 +29,7 @@ from fedrec_auditor.auditor.testing import targets
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.systems.base import Run
-from fedrec_auditor.targets.transcript import (
-    View,
-)
+from fedrec_auditor.targets.transcript import View
 from tests.contracts.attacks import (
     PLAYS,
     AttackCase,

@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedrec_auditor.targets.components import (
-    Bits,
-    Dense,
-    Kind,
-    Listed,
-    Overlaid,
-    Randomized,
-    Rows,
-)
+from fedrec_auditor.targets.components import Bits, Dense, Kind, Listed, Overlaid, Randomized, Rows
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Wire
 

@@ -18,11 +18,7 @@ from dp_accounting import (
 )
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.events.leaves import (
-    BitFlipDpEvent,
-    PureDpEvent,
-    ShuffledDpEvent,
-)
+from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
     epsilon_attained,

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from fedrec_auditor.attacks.parts.supervised import macro_f1
-from fedrec_auditor.auditor.games.metrics import (
-    GAIN,
-    MACRO,
-    NOT_ASKED,
-    Guesses,
-    estimates,
-    mean_of,
-)
+from fedrec_auditor.auditor.games.metrics import GAIN, MACRO, NOT_ASKED, Guesses, estimates, mean_of
 
 
 @settings(max_examples=60)

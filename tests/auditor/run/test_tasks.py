@@ -10,14 +10,7 @@ import pytest
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
-from fedrec_auditor.auditor.run.tasks import (
-    BOUNDS,
-    LOCAL,
-    NO_ATTACK,
-    NO_LOCAL,
-    QUICK_ROUNDS,
-    Audit,
-)
+from fedrec_auditor.auditor.run.tasks import BOUNDS, LOCAL, NO_ATTACK, NO_LOCAL, QUICK_ROUNDS, Audit
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp

@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out_users import (
-    HeldUsers,
-    hold_out,
-    places_among,
-)
+from fedrec_auditor.auditor.utility.held_out_users import HeldUsers, hold_out, places_among
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from tests.auditor.utility.scorer import Scorer

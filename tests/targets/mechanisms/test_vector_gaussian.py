@@ -14,10 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 
 from fedrec_auditor.accountants.losses.divergences import gaussian_mu
-from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import (
-    Gaussian,
-    VectorGaussian,
-)
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian, VectorGaussian
 from fedrec_auditor.targets.mechanisms.parts.additive import clip_norm
 
 VECTORS = arrays(np.float64, 3, elements=st.floats(-1e308, 1e308))

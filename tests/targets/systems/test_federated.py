@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import PureDpEvent, ShuffledDpEvent
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    any_pair,
-)
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,

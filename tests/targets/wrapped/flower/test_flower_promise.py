@@ -311,11 +311,7 @@ def test_no_noise_is_no_proof() -> None:
 
 
 def test_what_a_strategys_accountant_tells_is_held_against_a_proof() -> None:
-    from flwr.supercore.privacy_accounting import (
-        NeighboringRelation,
-        PrivacyConfig,
-        SamplingMethod,
-    )
+    from flwr.supercore.privacy_accounting import NeighboringRelation, PrivacyConfig, SamplingMethod
     from flwr.supercore.privacy_accounting.rdp_accountant import RdpAccountant
 
     relation, sampling = NeighboringRelation.ADD_OR_REMOVE_ONE, SamplingMethod.NO_AMPLIFICATION

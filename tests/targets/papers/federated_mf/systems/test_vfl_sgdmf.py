@@ -6,11 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import (
-    GaussianDpEvent,
-    NonPrivateDpEvent,
-    PoissonSampledDpEvent,
-)
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent
 
 from fedrec_auditor.accountants.events.leaves import (
     ReplacedSamplingDpEvent,

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import (
-    Adam,
-    bpr_epoch,
-    gmf_epoch,
-)
+from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam, bpr_epoch, gmf_epoch
 
 USERS, ITEMS, FACTORS = 6, 9, 3
 

@@ -9,14 +9,7 @@ import pytest
 from dp_accounting import NonPrivateDpEvent
 from scipy import stats
 
-from fedrec_auditor.accountants.statements import (
-    Adjacency,
-    Horizon,
-    Scope,
-    Unit,
-    Vantage,
-    any_pair,
-)
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
@@ -27,9 +20,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import (
     LcfSp,
     LcfUb,
 )
-from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
-    CollectedBits,
-)
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import CollectedBits
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl

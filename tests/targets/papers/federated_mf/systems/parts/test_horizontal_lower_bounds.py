@@ -18,10 +18,7 @@ from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate,
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import SampledGaussian
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import (
-    AtLeast,
-    evenness,
-)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast, evenness
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
     drawn_shares,
     party_sizes,
