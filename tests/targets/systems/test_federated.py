@@ -1,10 +1,23 @@
-"""The composition: rounds, means, laws, claims and games follow from learner, protection, route."""
+"""The server's step by Adam, held to Algorithm 2 of Reddi et al. entry by entry.
+
+The composition: rounds, means, laws, claims and games follow from learner, protection, route.
+
+A paper's table of composed systems: classes like any other, and what is wrong in it is named.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import math
+import pickle
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
 
+import cloudpickle
 import numpy as np
 import pytest
 from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
@@ -21,6 +34,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     exact_bounds,
     least_upper_bound,
 )
+from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
 from fedrec_auditor.auditor.testing.targets import sampled_bound
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -30,6 +44,7 @@ from fedrec_auditor.targets.learners.gcn import Gcn
 from fedrec_auditor.targets.learners.light_gcn import LightGcn
 from fedrec_auditor.targets.learners.mf import Mf
 from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.papers.fedrec_apm import systems as fedrec_apm
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec, FedRecApm, FGerai
 from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from fedrec_auditor.targets.protections.gaussian import GaussianProtection
@@ -37,9 +52,32 @@ from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.protections.objective import Objective
 from fedrec_auditor.targets.routes.secure_aggregation import SecureAggregation
 from fedrec_auditor.targets.routes.shuffler import Shuffler
-from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.federated import Federated
+from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Population, Split
+from fedrec_auditor.targets.systems.federated import FedAdam, Federated
 from fedrec_auditor.targets.transcript import Uploads
+
+
+def test_the_step_is_that_of_the_algorithm() -> None:
+    rng, adam = np.random.default_rng(0), FedAdam(0.1)
+    model = {"item": rng.normal(size=(3, 2)).astype(np.float32), "user.b": np.zeros(1, np.float32)}
+    state = {(n, at): (float(x), 0.0, 0.0) for n, t in model.items() for at, x in np.ndenumerate(t)}
+    for _ in range(5):
+        mean = {n: rng.normal(size=t.shape).astype(np.float32) for n, t in model.items()}
+        for (name, at), (x, m, v) in state.items():
+            delta = float(mean[name][at]) - x
+            m, v = 0.9 * m + 0.1 * delta, 0.99 * v + 0.01 * delta**2
+            state[name, at] = x + 0.1 * m / (v**0.5 + 1e-8), m, v
+        model = adam.step(model, mean)
+        for (name, at), (x, _, _) in state.items():
+            np.testing.assert_allclose(model[name][at], x, rtol=1e-4, atol=1e-5)
+
+
+def test_a_row_moves_as_far_however_few_moved_it_and_not_at_all_where_none_did() -> None:
+    model = {"item": np.zeros((3, 2), np.float32)}
+    mean = {"item": np.array([[0.5, -0.5], [5e-4, -5e-4], [0.0, 0.0]], np.float32)}
+    moved = FedAdam(0.1).step(model, mean)["item"]
+    np.testing.assert_allclose(moved, [[0.1, -0.1], [0.1, -0.1], [0.0, 0.0]], rtol=1e-3)
+
 
 ML_100K = Population(n_users=943, n_items=1682)
 LEARNERS = (Gcn, Ncf, Mf, LightGcn)
@@ -367,3 +405,125 @@ def test_a_training_that_diverges_is_refused() -> None:
 def test_a_client_wants_a_model() -> None:
     with pytest.raises(InputError, match="got none"):
         Small().upload(data(), None, np.random.default_rng(0))
+
+
+CLAIMS = """
+claim = []
+[paper]
+title = "Somebody: Theirs, 2030"
+symbols = {}
+threat = { place = "section 1", adversary = "the server", trusted = "nobody" }
+"""
+PRINTED = """
+[[table]]
+place = "Table 1"
+data = "theirs"
+protocol = "all items"
+columns = ["HR@5"]
+[table.rows]
+Their-MF = [0.5]
+"""
+TABLE = """
+evaluation = { split = "held-out ratings", cutoffs = [5] }
+[system.their-mf]
+type = "TheirMf"
+summary = "Theirs."
+doc = "And more."
+place = "section 2"
+unprotected = "fedmf"
+settings.rounds = 3
+settings.route = "shuffler"
+settings.learner = { name = "mf", dimension = 4 }
+settings.protection = { name = "laplace", epsilon = 2.0, every_epoch = true }
+"""
+MODULE = """
+from fedrec_auditor.targets.systems.federated import composed
+__getattr__ = composed(__name__)
+"""
+Write = Callable[[str], ModuleType]
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """The ``systems`` of a paper of another distribution that has this table."""
+    folder = tmp_path / f"paper_{tmp_path.name}"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(table: str) -> ModuleType:
+        files = {"__init__.py": "", "systems.py": MODULE, "systems.toml": table}
+        for name, text in (files | {"claims.toml": CLAIMS, "printed.toml": PRINTED}).items():
+            (folder / name).write_text(text, "utf-8")
+        return importlib.import_module(f"{folder.name}.systems")
+
+    yield write
+    for name in [name for name in sys.modules if name.partition(".")[0] == folder.name]:
+        del sys.modules[name]
+
+
+def test_a_line_of_a_table_is_a_system_of_its_paper(written: Write) -> None:
+    module = written(TABLE)
+    kind = module.TheirMf
+    system = kind()
+    assert system == kind(
+        rounds=3,
+        learner=Mf(dimension=4),
+        protection=LaplaceProtection(epsilon=2.0, every_epoch=True),
+        route=Shuffler(),
+    )
+    assert (kind.__name__, kind.__module__) == ("TheirMf", module.__name__)
+    assert inspect.getdoc(kind) == "Theirs.\n\nAnd more."
+    assert (system.name, system.unprotected) == ("their-mf", "fedmf")
+    assert system.evaluation == Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=(5,))
+    assert system.paper == "Somebody: Theirs, 2030"
+    assert [(one.metric, one.value, one.note) for one in system.reported] == [
+        ("HR@5", 0.5, "theirs")
+    ]
+    claims = system.scoped_claims(Population(n_users=9, n_items=4))
+    assert claims[0].claim.epsilon == 2.0
+    assert {scoped.claim.source for scoped in claims} == {"Somebody: Theirs, 2030, section 2"}
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
+def test_it_is_found_again_by_name(written: Write, dumps: Callable[[object], bytes]) -> None:
+    changed = written(TABLE).TheirMf(rounds=7)
+    assert pickle.loads(dumps(changed)) == changed  # noqa: S301
+    assert len(dumps(changed)) < 2_000  # by reference, not by value
+
+
+def test_what_extends_one_has_a_name_of_its_own() -> None:
+    class Mine(fedrec_apm.FedRec):
+        """Another."""
+
+    assert Mine().name == "test-federated"
+    assert Mine().paper == fedrec_apm.FedRec().paper
+
+
+def test_a_family_lists_and_finds_them() -> None:
+    family = FAMILIES["targets"]
+    assert family.member("fedncf-apm") is fedrec_apm.FedNcfApm
+    assert family.summary("fedncf-apm") == fedrec_apm.FedNcfApm.__doc__.partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"mf"', '"mff"', "mff"),
+        ("dimension", "dimensions", "dimensions"),
+        ("epsilon = 2.0", "epsilon = -2.0", "epsilon=-2.0"),
+        ("rounds", "turns", "turns"),
+        ("place", "plaice", "plaice"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(
+    written: Write, right: str, wrong: str, said: str
+) -> None:
+    module = written(TABLE.replace(right, wrong))
+    with pytest.raises(InputError, match=said) as caught:
+        _ = module.TheirMf
+    assert "systems.toml" in str(caught.value)
+
+
+def test_a_module_has_no_other_names(written: Write) -> None:
+    module = written(TABLE)
+    assert not hasattr(module, "TheirNcf")

@@ -1,8 +1,14 @@
-"""Many devices' training at once against one device at a time, written out over whole tables."""
+"""Sizes, first weights and genres of the PrivRec network.
+
+What a device trains on: all its items, unmet negatives, and its own coins.
+
+Many devices' training at once against one device at a time, written out over whole tables.
+"""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +29,117 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
     reptile,
 )
 from fedrec_auditor.targets.streams import Streams
+
+DATA = Interactions.of(
+    np.ones((3, 4)),
+    attributes={"sex": Attribute(codes=np.array([0, 1, 0]), categories=("f", "m"))},
+    genres=np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 1]], dtype=bool),
+    genre_names=("a", "b", "c"),
+)
+
+
+def test_genres_may_be_none() -> None:
+    np.testing.assert_array_equal(genre_flags(DATA), DATA.genres)
+    assert genre_flags(Interactions.of(np.ones((3, 4)))).shape == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("ids", "side", "tables"),
+    [(True, True, 3), (False, True, 2), (True, False, 1)],
+)
+def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
+    network = Network(embedding=5, width=32, ids=ids, side=side)
+    shapes = network.shapes(DATA)
+    assert shapes["mlp1.weight"] == (5 * (tables + (2 if side else 0)), 32)  # of 3 genres, one each
+    averaged = replace(network, averaged=True).shapes(DATA)
+    assert averaged["mlp1.weight"] == (5 * tables, 32)
+    assert ("item" in shapes) == ids
+    assert ("genre" in shapes) == ("user.sex" in shapes) == side
+    assert shapes["mlp4.weight"] == (8, 4)
+
+
+def test_without_genres_an_items_number_is_its_feature() -> None:
+    network = Network(embedding=5, width=32, ids=False, side=True)
+    for bare in (replace(DATA, genres=None), replace(DATA, genres=np.zeros((4, 0), dtype=bool))):
+        assert (
+            {"item", "user.sex"}
+            <= set(network.shapes(bare))
+            == set(network.shapes(bare)) - {"genre"}
+        )
+
+
+def test_first_weights_have_their_spread() -> None:
+    """Spreads of thousands of normal draws are within 10%, but with probability below 1e-9."""
+    network = Network(embedding=64, width=64, ids=True, side=True)
+    wide = Interactions.of(np.ones((2, 100)))
+    model = network.initial(wide, np.random.default_rng(0))
+    assert model["item"].std() == pytest.approx(1 / 8, rel=0.1)
+    assert model["mlp1.weight"].std() == pytest.approx(np.sqrt(2 / 64), rel=0.1)
+    assert not model["mlp1.bias"].any()
+    assert all(part.dtype == np.float32 for part in model.values())
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12), st.integers(1, 6))
+def test_examples_are_all_positives_and_distinct_unmet_negatives(
+    seed: int, users: int, items: int, negatives: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = Interactions.of((rng.random((users, items)) < rng.random()) * 1.0)
+    drawn = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=negatives)
+    for user in range(users):
+        held = np.flatnonzero(data.ratings.toarray()[user])
+        n = len(held)
+        assert drawn.counts[user] == n
+        assert drawn.sizes[user] == n + min(negatives * n, items - n)
+        found = drawn.items[user, : drawn.sizes[user]]
+        assert len(set(found.tolist())) == len(found)
+        np.testing.assert_array_equal(found[:n], held)
+        assert not set(found[n:].tolist()) & set(held.tolist())
+        np.testing.assert_array_equal(
+            np.flatnonzero(drawn.labels[user]), np.arange(n, dtype=np.int64)
+        )
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_device_draws_the_same_in_any_company(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = Interactions.of((rng.random((6, 20)) < 0.3) * 1.0)
+    streams = Streams.spawn(rng, 6)
+    drawn = DeviceExamples.draw(data, streams, negatives=2)
+    some = np.array([4, 1])
+    alone = DeviceExamples.draw(data.take(some), streams.take(some), negatives=2)
+    for place, user in enumerate(some):
+        size = drawn.sizes[user]
+        np.testing.assert_array_equal(alone.items[place, :size], drawn.items[user, :size])
+        one = alone.orders(streams.take(some), 3, 24)[place, :size]
+        np.testing.assert_array_equal(one, drawn.orders(streams, 3, 20)[user, :size])
+
+
+def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
+    rng = np.random.default_rng(0)
+    data = Interactions.of((rng.random((4, 40)) < 0.5) * 1.0)
+    streams = Streams.spawn(rng, 4)
+    drawn = DeviceExamples.draw(data, streams, negatives=1)
+    first, second = (drawn.orders(streams, epoch, 48) for epoch in (0, 1))
+    for orders in (first, second):
+        np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(48), (4, 1)))
+        for user, size in enumerate(drawn.sizes):
+            assert orders[user, :size].max() == size - 1
+    assert (first != second).any(axis=1).all()
+
+
+def test_all_unmet_items_are_drawn_alike() -> None:
+    """Each of 8 unmet items is drawn with probability 1/4; 20,000 devices, 6 deviations."""
+    table = np.zeros((20_000, 10))
+    table[:, [3, 7]] = 1.0
+    drawn = DeviceExamples.draw(
+        Interactions.of(table), Streams.spawn(np.random.default_rng(1), 20_000), negatives=1
+    )
+    counts = np.bincount(drawn.items[:, 2:].ravel(), minlength=10)
+    assert counts[3] == counts[7] == 0
+    unmet = np.delete(counts, [3, 7])
+    assert np.abs(unmet - 5000).max() < 6 * np.sqrt(20_000 * 0.25 * 0.75)
+
 
 Model = dict[str, torch.Tensor]
 

@@ -1,27 +1,126 @@
-"""LFL-SGDMF: gradients of one rating, two rounds, dropouts, and Theorem 5 beside what is owed."""
+"""LFL with noise enough on every device: what is sent, what it costs, and that it does not help.
+
+LFL-SGDMF: gradients of one rating, two rounds, dropouts, and Theorem 5 beside what is owed.
+
+Stage 1 alone: users fitted to a random V, and silence.
+
+Parties that train alone: what they publish, who predicts what, and what is owed.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting import NonPrivateDpEvent, get_epsilon_gaussian
-from scipy import stats
+from dp_accounting import (
+    GaussianDpEvent,
+    NonPrivateDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+    get_epsilon_gaussian,
+)
+from dp_accounting.pld import privacy_loss_distribution as library
+from scipy import optimize, sparse, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Scope, Unit, Vantage
+from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
+from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
 from fedrec_auditor.targets.components import Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
+    LflLdp,
+    LflPretrained,
+    LflSgdmf,
+    LocalOnly,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    GOLDEN,
+    Clipping,
+    gradients,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.papers.made import rated
+
+SMALL = Population(n_users=40, n_items=25)
+ONE = 2 * 5**1.5
+
+
+def data() -> Interactions:
+    return Synthetic(n_users=40, n_items=25, profile=8.0, tastes=3).load()
+
+
+def test_every_entry_of_a_message_has_the_noise_of_ldp() -> None:
+    """To six standard errors; and the server sums what was sent."""
+    target = LflLdp(rounds=2, noise_multiplier=3.0)
+    rounds = target.run(data(), np.random.default_rng(0)).transcript.rounds
+    update = rounds[0].uploads.components["update"]
+    assert isinstance(update, Randomized)
+    every = np.arange(40)
+    noise = update.dense(every) - update.clean.dense(every)
+    assert noise.std() == pytest.approx(3 * ONE, rel=6 / math.sqrt(2 * noise.size))
+    lengths = np.linalg.norm(update.clean.dense(every).reshape(40, -1), axis=1)
+    assert lengths.max() <= ONE * (1 + 1e-6)
+    assert (np.count_nonzero(update.clean.dense(every).any(axis=2), axis=1) <= 1).all()
+    before, after = (np.asarray(one.broadcast["items"], float) for one in rounds)
+    moved = before - update.dense(every).sum(axis=0) / 40
+    moved = np.maximum(moved, 0)
+    norm = np.linalg.norm(moved, axis=1, keepdims=True) / math.sqrt(5)
+    np.testing.assert_allclose(after, moved / np.maximum(norm, 1), atol=1e-4)
+
+
+def test_the_local_epsilon_is_that_of_ten_gaussians_and_reached() -> None:
+    target = LflLdp()
+    other = library.from_gaussian_mechanism(1.64).self_compose(10).get_epsilon_for_delta(1e-5)
+    assert target.claimed == pytest.approx(other, rel=1e-3)
+    assert 9 < target.claimed < 11
+    presence, pair = target.scoped_claims(SMALL)
+    assert target.event(presence.scope, SMALL) == SelfComposedDpEvent(GaussianDpEvent(1.64), 10)
+    golden = (1 + math.sqrt(5)) / 2  # any two users, whose embeddings differ
+    assert target.event(pair.scope, SMALL).event.noise_multiplier == pytest.approx(1.64 / golden)
+    exact = exact_bounds(target, SMALL)
+    assert exact[0].epsilon == pytest.approx(target.claimed, rel=1e-6)
+    found = [
+        evaluate(target, q, SMALL, exact=exact, accountants=all_accountants())
+        for q in (presence, pair)
+    ]
+    assert found[0].verdict is Verdict.CONSISTENT
+    assert found[1].verdict is Verdict.INCOMPARABLE
+
+
+def test_no_law_is_stated_for_other_changes_and_vantages() -> None:
+    scope = LflLdp().scoped_claims(SMALL)[0].scope
+    assert LflLdp().mechanism(scope, SMALL) is not None
+    for other in (replace(scope, unit=Unit.RATING), replace(scope, vantage=Vantage.RELEASE)):
+        assert LflLdp().mechanism(other, SMALL) is None
+    silent = LflLdp(noise_multiplier=0.0)
+    assert silent.mechanism(scope, SMALL) is None
+    assert silent.event(scope, SMALL) == NonPrivateDpEvent()
+    assert math.isinf(silent.claimed)
+    with pytest.raises(InputError, match="got delta="):
+        LflLdp(delta=0.0)
+
+
+def test_with_such_noise_cooperation_does_not_help() -> None:
+    """Section 6.3: the squared error on the training ratings, against stage 1 alone."""
+    table, errors = data(), []
+    for target in (LflPretrained(bound=5.0), LflLdp(noise_multiplier=10.0)):
+        model = target.run(table, np.random.default_rng(0)).model
+        scores = target.score(model, table, np.arange(40))
+        rated = table.ratings.toarray()
+        errors.append(float(((scores - rated)[rated > 0] ** 2).mean()))
+    assert errors[1] > errors[0]
+
 
 POPULATION = Population(n_users=1000, n_items=500)
 DATA = rated(40, 15, 0.4)
@@ -264,3 +363,114 @@ def test_a_broadcast_without_items_or_users_is_refused() -> None:
     broadcast = {"items": np.ones((15, 2), np.float32), "survivors": np.array(0)}
     with pytest.raises(InputError, match="survivors"):
         target.upload(DATA, broadcast, rng)
+
+
+def test_every_user_is_fitted_to_the_same_random_items() -> None:
+    target, table = LflPretrained(factors=3, fitting=2000, bound=50.0), rated(12, 30)
+    run = target.run(table, np.random.default_rng(1))
+    items = run.model.arrays["items"].astype(float)
+    assert (items >= 0).all()
+    scores = target.score(run.model, table, np.arange(12))
+    for i, row in enumerate(table.ratings.toarray()):
+        best, _ = optimize.nnls(items[row > 0], row[row > 0])
+        np.testing.assert_allclose(scores[i], items @ best, rtol=1e-3, atol=1e-3)
+
+
+def test_devices_are_silent() -> None:
+    data, rng = rated(12, 30), np.random.default_rng(0)
+    run = LflPretrained().run(data, rng)
+    assert run.transcript.rounds == ()
+    assert run.transcript.release is None
+    assert LflPretrained().upload(data, None, rng, size=2).components == {}
+
+
+def test_ratings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="Expected ratings in"):
+        LflPretrained(bound=4.0).run(rated(12, 30), np.random.default_rng(0))
+
+
+SOME = Population(n_users=900, n_items=100)
+
+
+def test_parties_publish_once_and_predict_their_own_items_with_their_own_users() -> None:
+    interactions, target = rated(12, 10), LocalOnly(parties=3, rounds=2)
+    told: list[tuple[int, int]] = []
+    run = target.run(
+        interactions, np.random.default_rng(0), lambda done, total: told.append((done, total))
+    )
+    (one,) = run.transcript.rounds
+    assert told == [(1, 1)]
+    assert one.broadcast is None
+    users = one.uploads.components["users"].dense(np.arange(3))
+    items = one.uploads.components["items"]
+    sent = items.sent(np.arange(3))
+    np.testing.assert_array_equal(sent.sum(axis=0), 1)  # every item is with one party
+    assert sorted(sent.sum(axis=1)) == [3, 3, 4]
+    tables = items.dense(np.arange(3))
+    slow = sum(users[k] @ tables[k].T for k in range(3))
+    np.testing.assert_allclose(
+        target.score(run.model, interactions, np.arange(12)), slow, atol=1e-5
+    )
+
+
+def test_parties_do_not_hear_of_each_other() -> None:
+    """With ratings of one party's items changed, the others publish the same."""
+    interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
+    before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
+    mine = before.components["items"].sent(np.arange(2))[0]
+    dense = interactions.ratings.toarray()
+    other = Interactions.of(np.where(mine, np.where(dense > 0, 1.0, 0.0), dense))
+    after = target.run(other, np.random.default_rng(0)).transcript.rounds[0].uploads
+    for name in ("users", "items"):
+        one, two = (u.components[name].dense(np.arange(2)) for u in (before, after))
+        np.testing.assert_array_equal(one[1], two[1])
+        assert not np.array_equal(one[0], two[0])
+
+
+def test_the_claim_is_the_moments_accountants_over_all_parties_for_a_user() -> None:
+    one = accounted(1.8, 0.01, 1000, 1e-5)
+    (rating,) = LocalOnly().scoped_claims(SOME)
+    (user,) = LocalOnly(unit="user").scoped_claims(SOME)
+    (central,) = DpSgdMf(unit="user").scoped_claims(SOME)
+    assert rating.claim.epsilon == one == central.claim.epsilon
+    assert user.claim.epsilon == pytest.approx(math.sqrt(10) * one)
+    assert (rating.claim.scope.unit, user.claim.scope.unit) == (Unit.RATING, Unit.USER)
+
+
+def test_what_is_owed_follows_from_the_clip() -> None:
+    def seen(z: float) -> SelfComposedDpEvent:
+        return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
+
+    assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
+    # a user who comes takes another one's place in the batch, which nobody else's ratings show
+    user = DpSgdMf(unit="user").event(scope_of("user"), SOME)
+    assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
+    parties = LocalOnly(unit="user", as_published=False).event(scope_of("user"), SOME)
+    assert parties == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(1.8)), 10_000)
+    # another value may turn a clipped gradient round
+    value = LocalOnly().event(scope_of("rating", adjacency=Adjacency.REPLACE), SOME)
+    assert value == seen(0.9)
+    # clipped one by one, the ten ratings of a party's items add up
+    whole = LocalOnly().event(scope_of("user"), SOME)
+    assert whole.event.sampling_probability == 0.01
+    assert whole.event.event == GaussianDpEvent(pytest.approx(0.09))
+
+
+def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
+    """Per user one rating moves the sum by almost 2 C, so twice C is what a rating is charged."""
+    u, v, clip = np.full((1, 1), 1e-3), np.array([[5.0], [5.0]]), 0.1
+    found = []
+    for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
+        table: Any = sparse.csr_array(np.array(kept))
+        of_u, of_v = gradients(u, v, table, Clipping.of_gradients(clip, "user"))
+        found.append(np.concatenate([of_u, of_v]).ravel())
+    moved = float(np.linalg.norm(found[0] - found[1]))
+    assert 1.99 * clip < moved <= 2 * clip
+    z = LocalOnly().noise_multiplier
+    for target in (LocalOnly(unit="user"), VflSgdmf(unit="user", tuning=0)):
+        event: Any = target.event(scope_of("rating"), SOME)
+        while not isinstance(event, GaussianDpEvent):
+            event = event.event
+        # VFL's noise is for theta = 5 ratings of a user; a trimmed rating takes one's place
+        room = 1.0 if isinstance(target, LocalOnly) else target.trim
+        assert event.noise_multiplier == pytest.approx(z * room / 2)

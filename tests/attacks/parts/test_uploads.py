@@ -1,8 +1,14 @@
-"""Whole messages behind a shuffler, found again by a few known items."""
+"""Whole messages behind a shuffler, found again by a few known items.
+
+Messages read as what they say of the model, by kind and shape.
+
+Which items are popular, by how all messages together move the model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,14 +17,22 @@ from scipy import sparse
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
-from fedrec_auditor.attacks.parts.uploads import found_again, pseudonymous
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.uploads import (
+    found_again,
+    item_messages,
+    kept,
+    model_messages,
+    popularity,
+    pseudonymous,
+)
 from fedrec_auditor.auditor.games import membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.transcript import Kind, View
-from tests.attacks.made import SKEWED, Flip, reported, sent, view_of
+from fedrec_auditor.targets.transcript import Kind, Round, Uploads, View, Wire
+from tests.attacks.made import SKEWED, Flip, reported, scored, sent, view_of
 
 
 def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
@@ -114,3 +128,90 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     row = played(SKEWED, view, reconstruction.play)
     assert row.value == pytest.approx(len(set().union(*senders)) / 120, abs=0.01)
     assert "of the last 6 rounds" in row.note
+
+
+BASE = np.arange(10.0).reshape(5, 2)
+STEP = np.zeros((3, 5, 2))
+STEP[:, 1] = 0.5
+STEP[1, 4] = -0.25
+
+
+def seen(*messages: Wire, users: int = 3) -> View:
+    model = {"V": BASE, "other": np.zeros((2, 2))}
+    return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
+
+
+@pytest.mark.parametrize(
+    ("wire", "sign"),
+    [
+        (Wire.of(BASE + STEP, Kind.MODEL, 0.1), 1),
+        (Wire.of(STEP, Kind.CHANGE, 0.1), 1),
+        (Wire.of(STEP, Kind.GRADIENT, 0.5), 1),  # downhill already
+        (Wire.of(STEP, Kind.GRADIENT, -1.0), -1),
+    ],
+)
+def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None:
+    (table,) = item_messages(seen(wire))
+    ((_, change, moved),) = table.changes()
+    np.testing.assert_array_equal(change, sign * STEP)
+    np.testing.assert_array_equal(moved, STEP != 0)
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        (Wire.of(np.zeros((3, 5, 3)), Kind.MODEL), "sent (model, 5 x 3)"),  # of no known part
+        (Wire.of(STEP, "hashes"), "sent (hashes, 5 x 2)"),
+    ],
+)
+def test_what_nobody_reads_is_refused_and_not_guessed_at(wire: Wire, said: str) -> None:
+    assert not model_messages(seen(wire))
+    assert said in reading.refusal(seen(wire))
+
+
+def test_as_many_rounds_are_read_as_bring_no_more_messages_than_users() -> None:
+    wires = [Wire.of(STEP, Kind.CHANGE) for _ in range(5)]
+    for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
+        assert len(kept(seen(*wires, users=users), "sent")) == rounds
+    bits = [Wire.of(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
+    assert len(kept(seen(*bits), "sent")) == 5
+
+
+def test_ratings_are_read_as_they_are() -> None:
+    ratings = Wire.of(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
+    pairs = np.array([[0, 1], [2, 0], [1, 3]])
+    found = scored(seen(ratings), pairs)
+    assert found[0] == found[2] > found[1]
+    rated = reading.evidence(seen(ratings), np.array([0])).ratings
+    np.testing.assert_array_equal(rated, [[0, 5, 0, 3, 0]])
+
+
+def test_messages_that_move_nothing_score_nothing() -> None:
+    still = seen(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
+    pairs = np.array([[0, 1], [2, 0]])
+    for negatives in (0, 1, 4):
+        public = replace(still.public, settings={"negatives": negatives})
+        assert np.ptp(scored(replace(still, public=public), pairs)) == 0
+
+
+COUNTS = np.random.default_rng(0).pareto(1.0, size=50)
+
+
+@pytest.mark.parametrize(("broken", "known"), [((), True), ((3, 4), True), (range(5), False)])
+def test_rounds_that_broke_down_tell_nothing_and_end_nothing(broken: range, known: bool) -> None:
+    """Models that move by popularity along one direction; some are not finite, as after 1e308."""
+    way = np.array([0.5, -1.0, 2.0])
+    models = [np.outer(COUNTS, way) * (1 + number) for number in range(5)]
+    for number in broken:
+        models[number][number % 2 :, 1] = np.inf if number % 2 else np.nan
+    view = view_of(
+        *(Round({"item": model}, Uploads(np.arange(0), {})) for model in models),
+        users=9,
+        items=50,
+        vantage=Vantage.PEERS,
+        settings={"negatives": 4.0},
+    )
+    order = popularity(view)
+    assert np.isfinite(order).all()
+    assert order.any() == known
+    assert not known or np.corrcoef(order, COUNTS)[0, 1] > 0.99
