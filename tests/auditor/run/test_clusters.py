@@ -124,7 +124,7 @@ def test_finished_tasks_are_kept_by_the_audit(
 
     plan = PLAN.model_copy(update={"games": ("local",)})
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_record", interrupted)
+        patch.setattr(runner, "record_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             runner.run_plan(plan, resources, out=tmp_path)
     assert len(list((tmp_path / FOLDER).glob("*.json"))) == 8
