@@ -1,4 +1,4 @@
-"""What makes audits of tests short, where no test is about what is made smaller."""
+"""Fixtures that make audits of tests short, where no test is about what is made smaller."""
 
 from __future__ import annotations
 

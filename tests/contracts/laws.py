@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,12 +46,23 @@ def catches(*pairs: tuple[Any, Any]) -> Any:
 
 
 def hold(contract: type[Any], subject: Any, *names: str) -> None:
-    """Hold a subject to the laws of these names, by default to all that apply to it."""
-    held = contract()
-    held.subject = subject
-    for name in names or [name for name in dir(held) if name.startswith("test_")]:
-        with contextlib.suppress(pytest.skip.Exception):
-            getattr(held, name)()
+    """Hold a subject to the laws of these names, by default to all that apply to it.
+
+    LookupError where a named law does not apply, or none does: nothing was checked then.
+    """
+    trial = contract()
+    trial.subject = subject
+    checked = 0
+    for name in names or [name for name in dir(trial) if name.startswith("test_")]:
+        try:
+            getattr(trial, name)()
+        except pytest.skip.Exception as reason:
+            if names:
+                raise LookupError(f"{name} does not apply: {reason}") from reason
+        else:
+            checked += 1
+    if not checked:
+        raise LookupError(f"No law of {contract.__name__} applies to {subject}.")
 
 
 def check_ranges(member: Checked) -> None:
