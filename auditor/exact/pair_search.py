@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import log_ratio
+from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, most_examples, steered
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
-from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     AGREEMENT,
     DEEPEST,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedrec_auditor.accountants.losses.tables import ProbabilityTable
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.candidate_outputs import BUT, SELDOM, CandidateOutputs
-from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_lower_bound
+from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
     in_singles,

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import brentq
 
+from fedrec_auditor.accountants.losses.densities import Mixture
+from fedrec_auditor.accountants.losses.density_ratios import divergence, event_of_ratio, log_ratio
 from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
+from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.lower_bound import ProbabilityTable, exact_bound
 from fedrec_auditor.auditor.tracing.answers import spelt
-from fedrec_auditor.auditor.tracing.comparison import divergence, event_of_ratio, log_ratio
 from fedrec_auditor.auditor.tracing.law import Law, Tag, TagGroup
 from fedrec_auditor.auditor.tracing.lines import Cells
-from fedrec_auditor.auditor.tracing.mixture import Mixture
 from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, Discrete, Mass, NotTraced, Source
 from fedrec_auditor.auditor.tracing.tables import (
     HOLE,

@@ -21,7 +21,8 @@ from fedrec_auditor.accountants.losses import responses as _responses
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.divergences import least_epsilon
 from fedrec_auditor.accountants.losses.pure import Kinds
-from fedrec_auditor.accountants.losses.responses import least_epsilon_of, loss_pair
+from fedrec_auditor.accountants.losses.responses import least_epsilon_of
+from fedrec_auditor.accountants.losses.tables import loss_pair
 
 EPSILONS = st.floats(-7, 4.5).map(math.exp)
 DELTAS = st.one_of(st.floats(-300, -0.01).map(lambda x: 10.0**x), st.floats(1e-6, 0.999))

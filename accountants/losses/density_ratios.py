@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
-from fedrec_auditor.auditor.tracing.mixture import (
+from fedrec_auditor.accountants.losses.densities import (
     Floats,
     Lattice,
     Mixture,
@@ -22,6 +21,7 @@ from fedrec_auditor.auditor.tracing.mixture import (
     lattices_of,
     log_integral,
 )
+from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio_of_masses
 
 Indices = NDArray[np.intp]
 

@@ -18,13 +18,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.tracing.comparison import (
+from fedrec_auditor.accountants.losses.densities import Mixture, Piece
+from fedrec_auditor.accountants.losses.density_ratios import (
     _supports,
     divergence,
     event_of_ratio,
     log_ratio,
 )
-from fedrec_auditor.auditor.tracing.mixture import Mixture, Piece
 
 INF = math.inf
 E = math.e
