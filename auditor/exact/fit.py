@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.tables import edges_around, integrate
 from fedrec_auditor.accountants.statements import Bound
-from fedrec_auditor.auditor.exact.output_distribution import (
-    OutputDistribution,
-    edges_around,
-    integrate,
-)
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.fields import KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import step_of

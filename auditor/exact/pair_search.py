@@ -15,19 +15,22 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import log_ratio
-from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
+from fedrec_auditor.accountants.losses.tables import (
+    AGREEMENT,
+    ProbabilityTable,
+    edges_around,
+    exact_bound,
+    integrate,
+)
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, most_examples, steered
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.output_distribution import (
-    AGREEMENT,
     DEEPEST,
     OutputDistribution,
-    edges_around,
     identity,
     in_singles,
-    integrate,
     without_underflow,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT

@@ -1,0 +1,104 @@
+"""Masses of densities on cells, and copies of a table against exact sums."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.accountants.bisection import last_failure
+from fedrec_auditor.accountants.losses import tables
+from fedrec_auditor.accountants.losses.composition import epsilon_below
+from fedrec_auditor.accountants.losses.divergences import least_epsilon
+from fedrec_auditor.accountants.losses.tables import AGREEMENT, edges_around, integrate, loss_pair
+
+LAWS = {
+    "normal": stats.norm(3.0, 0.01),
+    "laplace, with a kink": stats.laplace(0.3, 2.0),
+    "cauchy, with heavy tails": stats.cauchy(),
+    "uniform, with jumps": stats.uniform(0.1, 0.77),
+    "gamma": stats.gamma(2.5),
+    "narrow on wide": stats.norm(0, 1e-4),
+}
+
+
+def _cells(law: Any, seed: int = 0) -> Any:
+    draws = law.rvs(1000, random_state=np.random.default_rng(seed))
+    return integrate(lambda x: np.exp(law.logpdf(x))[None], edges_around(draws))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_cell_kept_has_its_mass(name: str) -> None:
+    law = LAWS[name]
+    cells = _cells(law)
+    known = law.cdf(cells.high) - law.cdf(cells.low)
+    seen = known > 1e-3  # where the difference of two numbers near 1 still has digits
+    np.testing.assert_allclose(cells.masses[0, seen], known[seen], rtol=100 * AGREEMENT)
+    assert cells.masses.sum() == pytest.approx(1.0, abs=2 * cells.doubt[0] + 1e-9)
+    assert cells.doubt[0] < 1e-6
+    assert (cells.low[1:] != cells.low[:-1]).all()
+
+
+def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
+    edges = np.array([-40.0, -1.0, 0.3, 2.0, 40.0])
+    cells = integrate(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
+    order = np.argsort(cells.low)
+    assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
+    assert (edges[cells.cell] <= cells.low).all()
+    assert (cells.high <= edges[cells.cell + 1]).all()
+
+
+@given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
+@settings(max_examples=60, database=None, derandomize=True)
+def test_no_jump_hides(at: float, height: float) -> None:
+    """Wherever a density jumps, what is kept of it is not above its mass, and nearly all of it."""
+    cells = integrate(lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9))
+    known = height * np.clip(at - cells.low, 0.0, cells.high - cells.low)
+    assert (cells.masses[0] <= known * (1 + 1e-9) + 1e-15).all()
+    assert cells.masses.sum() == pytest.approx(height * (at + 4.0), rel=1e-5)
+    assert abs(cells.masses.sum() - height * (at + 4.0)) <= cells.doubt[0] + 1e-9
+
+
+def test_a_density_that_is_nan_somewhere_is_left_out_there() -> None:
+    cells = integrate(lambda x: np.where(x < 0, np.nan, 1.0)[None], np.array([-1.0, 0.0, 1.0]))
+    assert cells.masses.sum() == pytest.approx(1.0)
+
+
+def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
+    """100 copies of losses +-10 and 0: the truth is a sum over how many of each there are."""
+    high, low = 0.85, 0.85 * math.exp(-10.0)
+    laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
+    one = np.array([low, 1 - high - low, high])
+    chance = functools.reduce(np.convolve, [one] * 100)
+    loss = 10.0 * np.arange(-100, 101)
+    assert float(chance @ loss) > 745
+
+    def delta_of(epsilon: float) -> float:
+        return float(chance @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+
+    truth = last_failure(lambda epsilon: delta_of(epsilon) <= 1e-3, close=1e-12)
+    found = epsilon_below(((loss_pair(*laws), 100),), 1e-3)
+    assert truth - 0.1 <= found <= truth + 1e-9
+
+
+@pytest.mark.parametrize("count", [200_000, 2_000_000])
+def test_millions_of_copies_from_below_against_an_exact_sum(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
+    pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
+    on_grid = epsilon_below(((loss_pair(*pair), count),), 1e-6)
+    monkeypatch.setattr(tables, "_MANY_COPIES", 0)
+    bulk = tables.counted(*pair, count)
+    assert len(bulk[0]) < count
+    monkeypatch.setattr(tables, "_MANY_COPIES", count)
+    whole = tables.counted(*pair, count) if count < 10**6 else bulk
+    truth, short = (least_epsilon(p[::-1], q[::-1], 1e-6) for p, q in (whole, bulk))
+    assert 0.98 * truth <= on_grid <= truth
+    assert short == pytest.approx(truth, rel=1e-7)
