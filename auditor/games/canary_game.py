@@ -23,7 +23,14 @@ from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import stage
 from fedrec_auditor.auditor.tracing.trace import NAME, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
+    Limit,
+    Observation,
+    Rates,
+    Request,
+)
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.pilot_rules import best_rule, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -60,45 +67,40 @@ class Halved(Estimator):
         """The estimator's, and group privacy."""
         return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
 
-    def _two(self, delta: float) -> tuple[float, float]:
-        """The delta of a bound for two, and what a bound for one can then be at most."""
+    @property
+    def source(self) -> str:
+        """The estimator's."""
+        return self.estimator.source
+
+    def _for_two(self, delta: float) -> tuple[float, Callable[[float], float]]:
+        """The delta of a bound for two, and the bound for one that follows from one for two."""
         if delta == 0:
-            return 0.0, math.inf
+            return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
         most = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(most, 700.0))), (1 + delta) / 2)
-        return wide, math.log(max(wide / delta - 1, 1.0))
+        return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """Half of those for two, at ``delta``."""
-        wide, most = self._two(delta)
-        found = self.estimator.bounds(
-            worlds, delta=wide, confidences=confidences, samples=samples, rng=rng
-        )
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
+        """Look at worlds two removals apart, as the estimator does."""
+        wide, half = self._for_two(asked.delta)
+        seen = self.estimator.look(worlds, asked._replace(delta=wide), rng)
+
+        def limit(alpha: float) -> Limit:
+            epsilon, largest, witness = seen.limit(alpha)
+            return Limit(half(epsilon), half(largest), witness)
+
         text = "half of it, for the message of an empty history moves something, too"
-        return tuple(
-            replace(
-                bound,
-                epsilon=min(bound.epsilon / 2, most),
-                largest=None if bound.largest is None else min(bound.largest / 2, most),
-                delta=delta,
-                source=f"{bound.source}; {text}",
-            )
-            for bound in found
-        )
+        return Observation(seen.draws, limit, f"{seen.remark}; {text}")
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The default estimator's: ``rates`` are of one removal, and say nothing of two."""
+        return JointBinomial().foreseen(samples, rates, delta=delta, alpha=alpha)
+
+    def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """Half of the largest for two."""
-        wide, most = self._two(delta)
-        return min(self.estimator.largest(samples, delta=wide, confidence=confidence) / 2, most)
+        wide, half = self._for_two(delta)
+        return half(self.estimator.most(samples, delta=wide, alpha=alpha))
 
 
 Features = Mapping[str, NDArray[np.float64]]

@@ -15,11 +15,11 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
     Limit,
     Observation,
     Rates,
     Request,
-    RuleAndLimit,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
@@ -237,7 +237,7 @@ THEOREMS: dict[str, _Theorem] = {
 
 
 @dataclass(frozen=True)
-class OneRun(Checked, RuleAndLimit):
+class OneRun(Checked, Estimator):
     """Holds at the stated confidence if a fair coin of its own included each canary of one run.
 
     For worlds with ``coins``, whatever the scores are and however they depend on one another, as
@@ -300,7 +300,7 @@ class OneRun(Checked, RuleAndLimit):
         return Observation(len(included), limit, f" ({source})")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``RuleAndLimit``; of so many canaries."""
+        """See ``Estimator``; of so many canaries."""
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
         budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)

@@ -18,7 +18,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, RuleAndLimit
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
@@ -111,8 +111,7 @@ def test_largest(estimator: Estimator) -> None:
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
-@only("estimator", ESTIMATORS, lambda each: isinstance(each, RuleAndLimit))
-def test_foreseen(estimator: RuleAndLimit) -> None:
+def test_foreseen(estimator: Estimator) -> None:
     """The foreseen bound of two Gaussians is about the one they show."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01

@@ -15,11 +15,11 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND, guess_witness
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
     Limit,
     Observation,
     Rates,
     Request,
-    RuleAndLimit,
     check_samples,
 )
 from fedrec_auditor.auditor.worlds.guesses import (
@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True)
-class JointBinomial(RuleAndLimit):
+class JointBinomial(Estimator):
     """A lower bound on epsilon from guesses of the world: a draw chooses a rule, another tests it.
 
     It holds at the stated confidence, whatever the outputs are and whatever was learned of them. A
@@ -113,7 +113,7 @@ class JointBinomial(RuleAndLimit):
         return super().most(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``RuleAndLimit``; by the first of its rules alone."""
+        """See ``Estimator``; by the first of its rules alone."""
         return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)
 
 
@@ -123,7 +123,7 @@ _MOST_SPLIT = 20_000  # draws of each world choose the rule: few, for the others
 
 
 @dataclass(frozen=True)
-class Anytime(RuleAndLimit):
+class Anytime(Estimator):
     """A lower bound on epsilon that is looked at while draws come in, and stops when it is enough.
 
     It holds at the stated confidence whenever it is stopped, for it paid for every look. As
@@ -184,7 +184,7 @@ class Anytime(RuleAndLimit):
         return Observation(chosen.drawn + int(drawn.sum()), limit, f"; {len(looks)} looks paid")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``RuleAndLimit``."""
+        """See ``Estimator``."""
         draws = 2 * (samples - min(split_size(samples), _MOST_SPLIT))
         return max(
             expected_guesses(total, rates, delta, _share(look) * alpha)
@@ -219,7 +219,7 @@ def _largest(most: int, delta: float, alpha: float, share: float = 0.5) -> float
 
 
 @dataclass(frozen=True)
-class AllThresholds(RuleAndLimit):
+class AllThresholds(Estimator):
     """A lower bound on epsilon from all thresholds of a score at once, and the whole privacy curve.
 
     It holds at the stated confidence for every threshold, epsilon and delta together.
@@ -278,7 +278,7 @@ class AllThresholds(RuleAndLimit):
         return Observation(sum(sizes), limit)
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``RuleAndLimit``."""
+        """See ``Estimator``."""
         return foreseen_epsilon(samples, samples, rates, delta=delta, alpha=alpha)
 
     def curve(
