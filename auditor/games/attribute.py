@@ -20,7 +20,6 @@ from fedrec_auditor.attacks.parts.inputs import (
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, who_is_hit
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
@@ -391,7 +390,7 @@ def _settled(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -
     right = truth == guess.codes[guess.certain]
     return game.row(
         f"{key} {CERTAIN}",
-        metrics.share(np.isin(subjects, users[right]), confidence=game.confidence),
+        game.share(np.isin(subjects, users[right])),
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

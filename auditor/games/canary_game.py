@@ -184,29 +184,27 @@ class Draws:
         """Of ``size`` runs, (size, f), of what is called ``seen``."""
         parent = rng.bit_generator.seed_seq
         assert isinstance(parent, np.random.SeedSequence)
-        count = -(-size // self.chunk)
         # Made anew, so that the same generator gives the same seeds however often it is asked.
         root = np.random.SeedSequence(
             parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
         )
-        seeds = root.spawn(count)
-        lengths = [min(self.chunk, size - start) for start in range(0, size, self.chunk)]
-        names = [
-            self._name(world, length, seed) for length, seed in zip(lengths, seeds, strict=True)
-        ]
+        starts = range(0, size, self.chunk)
+        lengths = [min(self.chunk, size - start) for start in starts]
+        chunks = {
+            self._name(world, length, seed): (world, length, seed)
+            for length, seed in zip(lengths, root.spawn(len(starts)), strict=True)
+        }
         kept = self.store
-        found = {name: None if kept is None else kept.get(name) for name in names}
+        found = {name: None if kept is None else kept.get(name) for name in chunks}
         missing = [
-            (self.simulation, name, world, length, seed)
-            for name, length, seed in zip(names, lengths, seeds, strict=True)
-            if found[name] is None
+            (self.simulation, name, *chunk) for name, chunk in chunks.items() if found[name] is None
         ]
         for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
             if kept is not None:
                 kept.put(name, features)
             found[name] = features
             stage("run", min(number * self.chunk, size), size)
-        return np.concatenate([(found[name] or {})[seen] for name in names])
+        return np.concatenate([(found[name] or {})[seen] for name in chunks])
 
     def worlds(
         self,
@@ -457,14 +455,10 @@ class CanaryGame(ABC):
         traced. The same ``rng`` draws the same runs for another scope of the setting.
         """
         claims, wider = setting.judged(scope, delta)
-        halved = ""
         if setting.halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = Halved(estimator=estimator, claimed=claimed)
-            halved = (
-                " Half of what is shown is the bound: without items a user sends something, too."
-            )
         # One bound of a system that no clock stops, in a game that is not resumed, looks once.
         once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(
@@ -486,19 +480,36 @@ class CanaryGame(ABC):
             samples=runs,
             rng=measuring,
         )
+        claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
+        findings = self._judged(setting, scope, measured, claims, made, accountants)
+        return Played(measured=measured, findings=findings, estimator=estimator)
+
+    def _judged(
+        self,
+        setting: Setting,
+        scope: Scope,
+        measured: Measured,
+        claims: Sequence[ScopedClaim],
+        made: str,
+        accountants: Sequence[Accountant],
+    ) -> tuple[Finding, ...]:
+        """The claims judged by what was measured of runs ``made`` so, and by a proof of the two."""
         note = (
             f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
-            f"'{setting.names[1]}', {made}; seen: {setting.statistic}.{halved} "
-            f"{population_of_claim(setting.target)}"
+            f"'{setting.names[1]}', {made}; seen: {setting.statistic}."
         )
+        if setting.halved:
+            note += (
+                " Half of what is shown is the bound: without items a user sends something, too."
+            )
+        note += f" {population_of_claim(setting.target)}"
         exact: list[Bound] = []
         if setting.prove is not None:
-            proof = setting.prove(delta)
-            note = f"{note} {capitalized(NAME)}: {proof.check.reason}"
+            proof = setting.prove(measured.bound.delta)
+            note += f" {capitalized(NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
-        claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
-        findings = [
+        findings = (
             accounting.evaluate(
                 setting.target,
                 scoped,
@@ -509,17 +520,14 @@ class CanaryGame(ABC):
                 accountants=accountants,
             )
             for scoped in claims
-        ]
-        noted = (
+        )
+        played = f"{self.name} game {setting.played}"
+        return tuple(
             each.model_copy(
-                update={
-                    "note": " ".join(filter(None, (note, each.note))),
-                    "game": f"{self.name} game {setting.played}",
-                }
+                update={"note": " ".join(filter(None, (note, each.note))), "game": played}
             )
             for each in findings
         )
-        return Played(measured=measured, findings=tuple(noted), estimator=estimator)
 
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator

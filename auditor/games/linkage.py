@@ -56,7 +56,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     top, *others = (
         game.row(
             metric,
-            metrics.mean(values, confidence=game.confidence, rng=game.rng),
+            game.mean(values),
             {"random": random},
             note,
         )

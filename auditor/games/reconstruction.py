@@ -74,7 +74,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
     return (
         game.row(
             "sets reconstructed exactly, without names",
-            metrics.share(found, confidence=game.confidence),
+            game.share(found),
             {"popular items": float((held == popular_set(held)).all(axis=1).mean())},
             "Knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. Share of all users whose whole interaction set is "
@@ -106,7 +106,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         ),
         game.row(
             "users reconstructed exactly",
-            metrics.share((guess == truth).all(axis=1), confidence=game.confidence),
+            game.share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} Share of users whose whole interaction set was guessed without a mistake.",
         ),
@@ -145,8 +145,7 @@ def _row(
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate, gain = (
-        metrics.mean(each, confidence=game.confidence, rng=game.rng, least=lowest)
-        for each, lowest in ((values, least), (values - best, least - 1.0))
+        game.mean(each, lowest) for each, lowest in ((values, least), (values - best, least - 1.0))
     )
     paired = gain if np.ptp(best) > 0 else None
     return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)

@@ -72,7 +72,7 @@ class Rounds:
         """With what tells most of what is seen from ``vantages``, learnt from copies."""
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.directions(target, canary.profiles, broadcast, rng, _COPIES)
+            along = projection.expected(target, canary.profiles, broadcast, rng, _COPIES).apart
         readings: reading.Readings = {}
         heard = projection.addressed(broadcast, projection.CANARY)
         if Vantage.SERVER in vantages and read is None:

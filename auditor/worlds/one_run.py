@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
@@ -183,15 +184,11 @@ class OneRunGuesses:
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """The largest parameter, of curves that rise with it, that cannot explain the count."""
-        low, high = 0.0, 1.0
-        if self.explained(inverse(low), alpha):
-            return 0.0
-        while high < _FAR and not self.explained(inverse(high), alpha):
-            low, high = high, 2 * high
-        while high - low > _TOLERANCE * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.explained(inverse(middle), alpha) else (middle, high)
-        return low
+
+        def holds(parameter: float) -> bool:
+            return self.explained(inverse(parameter), alpha)
+
+        return 0.0 if holds(0.0) else last_failure(holds, most=_FAR, close=_TOLERANCE)
 
 
 def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND, guess_witness
+from fedrec_auditor.auditor.worlds.decision_rules import FIRST, SECOND
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
     Limit,
@@ -30,7 +30,13 @@ from fedrec_auditor.auditor.worlds.guesses import (
     foreseen_epsilon,
     largest_epsilon,
 )
-from fedrec_auditor.auditor.worlds.selection import RARE, draw_scores, select_rules, split_size
+from fedrec_auditor.auditor.worlds.selection import (
+    RARE,
+    draw_scores,
+    guess_witness,
+    select_rules,
+    split_size,
+)
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 

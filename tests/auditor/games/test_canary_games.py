@@ -230,7 +230,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.directions(system, canary.profiles, chosen, rng, 4)
+    along = projection.expected(system, canary.profiles, chosen, rng, 4).apart
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -254,7 +254,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
     broadcast = broadcast_of(opening(quiet, POPULATION, rng))
     profiles = canary.profiles
-    along = projection.directions(loud, profiles, broadcast, rng, 4)
+    along = projection.expected(loud, profiles, broadcast, rng, 4).apart
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
