@@ -410,20 +410,20 @@ class Guesses:
 
 def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of the classes' F1, weighted by their frequency."""
-    return _ratio(
+    return ratio(
         (f1_of_classes(tally) * tally[..., 1, :]).sum(axis=-1), tally[..., 1, :].sum(axis=-1)
     )
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """F1 of all guesses together: the share of right ones."""
-    return _ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
+    return ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over the classes that occur of the share found."""
-    found = _ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
-    return _ratio(found, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+    found = ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return ratio(found, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
 
 _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -557,6 +557,6 @@ def _both(users: Estimate, each: NDArray[np.float64], least: float = 0.0) -> Est
     )
 
 
-def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """``part / whole``, 0 where the whole is 0."""
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))
