@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
 from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules
 from fedrec_auditor.auditor.worlds.fields import Fields
-from fedrec_auditor.auditor.worlds.guesses import GuessCounts, coin_tosses
+from fedrec_auditor.auditor.worlds.guesses import GuessCounts
 from fedrec_auditor.auditor.worlds.statistics import (
     EntryNames,
     Outcome,
@@ -158,20 +158,15 @@ def select_rules(
     worlds: Worlds,
     asked: Request,
     rng: np.random.Generator,
-    *,
-    most: int = LARGEST_SPLIT,
-    tossed: bool = False,
     judging: np.random.Generator | None = None,
 ) -> Selection:
-    """What a split, of ``most`` outputs of each world, selects: the rule of ``choose``.
+    """The rule of ``choose`` that a split of each world's outputs selects for those that are left.
 
-    For as many more as are left, or as a coin may be ``tossed``. With ``judging``, a generator of
-    draws that judge them, the rules of ``select``.
+    With ``judging``, a generator of draws that judge them, the rules of ``select``.
     """
     sizes = worlds.sizes(asked.samples)
-    split = SelectionSplit.draw(worlds, min(split_size(min(sizes)), most), rng)
-    left = [size - split.size for size in sizes[:2]]
-    draws = coin_tosses(worlds, left)[0] if tossed else 2 * (min(sizes) - split.size)
+    split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
+    draws = 2 * (min(sizes) - split.size)
     budget = SampleBudget(draws=draws, delta=asked.delta, alpha=asked.alpha)
     if judging is not None:
         return split.select(budget, worlds, judging)

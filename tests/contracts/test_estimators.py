@@ -36,20 +36,15 @@ from tests.contracts.worlds import (
     response,
     worlds_of,
 )
-from tests.points import later
 
 P_VALUE = 1e-9
 RUNS = 60
 ESTIMATORS: dict[str, Estimator] = members("estimators")
-SLOW = ("anytime",)  # hundreds of bounds of it take seconds
 
 
 estimator = each(ESTIMATORS)
 
 
-@pytest.mark.parametrize(
-    "estimator", [later(e) if n in SLOW else e for n, e in ESTIMATORS.items()], ids=ESTIMATORS
-)
 def test_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
     for name, world in WORLDS.items():
