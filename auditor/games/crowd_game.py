@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection
@@ -87,15 +87,15 @@ class Trainings:
             if self.by is not None:
                 found[vantage] = self._scored(self.by, view, guessing)
                 continue
-            count = len(view.rounds) - (vantage is Vantage.PEERS)
-            last = vantage is Vantage.RELEASE
-            for t in [-1] if last else range(count):
+            last = len(view.rounds) - (vantage is Vantage.PEERS)
+            times = [-1] if vantage is Vantage.RELEASE else [*range(last)]
+            for t in times:
                 if t not in known:
                     heard, profiles = view.rounds[t].broadcast, self.canary.profiles
                     known[t] = projection.expected(
                         self.target, profiles, heard, guessing, _COPIES, others
                     )
-            seen = [known[-1]] if last else [known[t] for t in range(count)]
+            seen = [known[t] for t in times]
             found[vantage] = projection.training_features(view, seen, data.n_users - 1)
         return found
 
@@ -312,19 +312,19 @@ class RoundGame(CrowdGame):
 
         Of all users of the data, all but one with the second history.
         """
+        target, n_users = ground.target, ground.interactions.n_users
         scopes = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
-        n_users = ground.interactions.n_users
-        found = rounds.steered(ground.target, n_users, vantages_of(scopes), rng)
-        if found is None or not scopes:
+        pairs = [each for each in target.designed_pairs() if each.scope.unit is Unit.REPORT]
+        if not scopes or not pairs or target.sizes.reports is None:
             return
-        simulation, pair = found
-        crowd = Population(n_users=n_users, n_items=pair.profiles.n_items)
+        pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
+        system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
         yield Setting(
-            target=simulation.target,
+            target=system,
             population=crowd,
             names=pair.names,
             scopes=scopes,
-            simulation=simulation,
+            simulation=rounds.of_pair(pair, system, vantages_of(scopes), rng, n_users - 1),
             text=(
                 f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
                 "broadcast, all others with the second history"
