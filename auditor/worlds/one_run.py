@@ -186,9 +186,9 @@ class OneRunGuesses:
         """The largest parameter, of curves that rise with it, that cannot explain the count."""
 
         def holds(parameter: float) -> bool:
-            return self.explained(inverse(parameter), alpha)
+            return parameter >= _FAR or self.explained(inverse(parameter), alpha)
 
-        return 0.0 if holds(0.0) else last_failure(holds, most=_FAR, close=_TOLERANCE)
+        return 0.0 if holds(0.0) else last_failure(holds, close=_TOLERANCE)
 
 
 def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
