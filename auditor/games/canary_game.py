@@ -53,8 +53,8 @@ _BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
 
 
 @dataclass(frozen=True, kw_only=True)
-class Halved(Estimator):
-    """Bounds for one removal by an ``estimator``'s for two.
+class SingleRemovalBound(Estimator):
+    """Bounds for removing one user, by group privacy from an ``estimator``'s for two removals.
 
     Above delta 0 they reach somewhat beyond ``claimed``, and no farther.
     """
@@ -458,7 +458,7 @@ class CanaryGame(ABC):
         if setting.halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = Halved(estimator=estimator, claimed=claimed)
+            estimator = SingleRemovalBound(estimator=estimator, claimed=claimed)
         # One bound of a system that no clock stops, in a game that is not resumed, looks once.
         once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(

@@ -13,7 +13,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.games.canary_game import Ground, Halved, NotPlayed, Setting
+from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting, SingleRemovalBound
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import Trainings
 from fedrec_auditor.auditor.games.round import Rounds
@@ -169,7 +169,7 @@ def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
         ),
     )
     true = gaussian_epsilon(delta, 1.0) if delta else 1.0
-    estimator = Halved(estimator=JointBinomial(), claimed=true)
+    estimator = SingleRemovalBound(estimator=JointBinomial(), claimed=true)
     found = estimator.bound(
         worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
     )
