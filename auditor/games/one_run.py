@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.games import canary, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
@@ -429,13 +429,7 @@ class OneRunGame(CanaryGame):
 
     def largest(self, ground: Ground) -> tuple[Target, Interactions]:
         """The system, and the largest data that it is trained on, to be weighed."""
-        scope = Scope(
-            unit=Unit.INTERACTION,
-            adjacency=Adjacency.REPLACE,
-            vantage=Vantage.SERVER,
-            horizon=Horizon.TRAINING,
-        )
-        count = _count(ground)
+        scope, count = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING), _count(ground)
         made = canary.designed(scope, ground.interactions, count, np.random.default_rng(0))
         assert made is not None  # items are swapped, whatever the ratings are
         return _at_length(ground), made.worlds[0]
