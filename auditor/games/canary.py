@@ -335,7 +335,7 @@ def designed(
     first, common = (1, wide - 1) if alone else (wide, 0)
     each = first * (1 + swapped) + common
     pool = count * each if wide == 1 else max(interactions.n_items, each)
-    words = _rows_of(pool, count, each, rng)
+    words = _draw_rows(pool, count, each, rng)
     ours, theirs = words[:, :first], words[:, first : each - common]
     stays = words[:, each - common :]
     text = f"{first} new items" if first > 1 else "a new item"
@@ -378,7 +378,7 @@ def default_canaries(interactions: Interactions, quick: bool) -> int:
     return max(FEWEST_CANARIES, min(most, 2 * interactions.n_users))
 
 
-def _rows_of(pool: int, count: int, each: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _draw_rows(pool: int, count: int, each: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Rows (``count``, ``each``) of numbers below ``pool``, alike in none until all are used up."""
     fitting = pool // each
     orders = (rng.permutation(pool)[: fitting * each] for _ in range(-(-count // fitting)))

@@ -72,7 +72,7 @@ class SingleRemovalBound(Estimator):
         """The estimator's."""
         return self.estimator.source
 
-    def _for_two(self, delta: float) -> tuple[float, Callable[[float], float]]:
+    def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
         """The delta of a bound for two, and the bound for one that follows from one for two."""
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
@@ -83,7 +83,7 @@ class SingleRemovalBound(Estimator):
 
     def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
         """Look at worlds two removals apart, as the estimator does."""
-        wide, half = self._for_two(asked.delta)
+        wide, half = self._convert(asked.delta)
         seen = self.estimator.look(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> Limit:
@@ -99,7 +99,7 @@ class SingleRemovalBound(Estimator):
 
     def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """Half of the largest for two."""
-        wide, half = self._for_two(delta)
+        wide, half = self._convert(delta)
         return half(self.estimator.most(samples, delta=wide, alpha=alpha))
 
 
@@ -481,10 +481,10 @@ class CanaryGame(ABC):
             rng=measuring,
         )
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
-        findings = self._judged(setting, scope, measured, claims, made, accountants)
+        findings = self._judge(setting, scope, measured, claims, made, accountants)
         return Played(measured=measured, findings=findings, estimator=estimator)
 
-    def _judged(
+    def _judge(
         self,
         setting: Setting,
         scope: Scope,

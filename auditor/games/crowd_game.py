@@ -239,9 +239,9 @@ class CrowdGame(CanaryGame):
 
         for (_, _, of_uploads, _), group in groupby(sorted(asked, key=kind), key=kind):
             scopes = {scope: asked[scope] for scope in group}
-            yield self._setting(ground, population, broadcast, scopes, of_uploads, rng)
+            yield self._make_setting(ground, population, broadcast, scopes, of_uploads, rng)
 
-    def _setting(
+    def _make_setting(
         self,
         ground: Ground,
         population: Interactions,
@@ -324,7 +324,7 @@ class RoundGame(CrowdGame):
             population=crowd,
             names=pair.names,
             scopes=scopes,
-            simulation=rounds.of_pair(pair, system, vantages_of(scopes), rng, n_users - 1),
+            simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
             text=(
                 f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
                 "broadcast, all others with the second history"

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     NotPlayed,
     Setting,
 )
-from fedrec_auditor.auditor.games.round import Rounds, of_pair
+from fedrec_auditor.auditor.games.round import Rounds, build_rounds
 from fedrec_auditor.auditor.games.stated import drawn_by_lot, is_of_others
 from fedrec_auditor.auditor.tracing.answers import flat
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
@@ -359,7 +359,7 @@ def designed(
         population=population,
         names=pair.names,
         scopes={pair.scope: (0.0,)},
-        simulation=of_pair(pair, pair.target, (Vantage.SERVER,), rng, read=pair.read),
+        simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.read),
         text=f"one message of a client over {items} items, at a broadcast designed to tell most",
         played=f"over {items:,} items",
         statistic=reading.STATISTIC if pair.read is None else "the part of it that is asked about",

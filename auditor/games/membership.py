@@ -64,7 +64,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     note = (
         "Knows the algorithm, what the server receives, and how many other users have each item; "
         f"up to {PAIRS} members and as many non-members of each of {found.auc.n} users; interval "
-        f"over users.{known_of}{_silence(scores, prior, pairs[:, 1])}"
+        f"over users.{known_of}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     alone = metrics.auc_of_users(scores, members, users)
     area, caught = _rows(game, found, [fpr], "popularity", (prior, members), note)
@@ -128,7 +128,7 @@ def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]
     return np.asarray(np.log((count + 0.5) / (users - count + 0.5)))
 
 
-def _silence(
+def _describe_silence(
     scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
 ) -> str:
     """A sentence where the uploads order no pairs, or those of a user as those of all others."""

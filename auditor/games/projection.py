@@ -288,7 +288,7 @@ def dot(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
 
-def _looked_at(
+def _match_parts(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
 ) -> Iterator[tuple[Array, Array, Array | None]]:
     """Parts that are seen, the direction of each, and what is expected of it in the middle."""
@@ -312,7 +312,7 @@ def _ratio(
     worlds; zeros if no part is matched. Steps of a length that is not looked up are a multiple of
     m: a rule finds it. Where x has its ``known`` length, <x, d> is that of x - m, and <m, d> is 0.
     """
-    parts, c = list(_looked_at(seen, along, middle)), 1.0
+    parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
         c = dot(pairs) / (dot((m, m) for _, m in pairs) + _TINY)

@@ -249,7 +249,7 @@ def _jumped(rng: np.random.Generator) -> np.random.BitGenerator:
     return jumped
 
 
-def of_pair(
+def build_rounds(
     pair: DesignedPair,
     system: Target,
     vantages: tuple[Vantage, ...],

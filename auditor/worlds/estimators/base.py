@@ -77,7 +77,7 @@ class Estimator(ABC):
 
     @property
     def source(self) -> str:
-        """Where a bound is said to come from."""
+        """The words that say how a bound was found."""
         return self.reference
 
     @abstractmethod
