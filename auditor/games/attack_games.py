@@ -10,7 +10,6 @@ from fedrec_auditor.auditor.games import (
     linkage,
     membership,
     reconstruction,
-    user_membership,
 )
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.rows import AttackRow, SkippedRow
@@ -18,7 +17,7 @@ from fedrec_auditor.reports.rows import AttackRow, SkippedRow
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Game], tuple[AttackRow | SkippedRow, ...]]] = {
     AttackFamily.ATTRIBUTE: attribute.play,
     AttackFamily.MEMBERSHIP: membership.play,
-    AttackFamily.USER_MEMBERSHIP: user_membership.play,
+    AttackFamily.USER_MEMBERSHIP: membership.play_users,
     AttackFamily.RECONSTRUCTION: reconstruction.play,
     AttackFamily.LINKAGE: linkage.play,
 }

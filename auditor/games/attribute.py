@@ -20,7 +20,6 @@ from fedrec_auditor.attacks.parts.inputs import (
     table_input,
 )
 from fedrec_auditor.attacks.parts.uploads import senders
-from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, who_is_hit
 from fedrec_auditor.auditor.games.metrics import (
     CERTAIN,
@@ -40,6 +39,7 @@ DRAWS, QUICK_DRAWS = 10, 3
 QUICK_WIDTH = 20_000
 _SHARED = 1024  # senders up to which the readings are kept for the next attack
 _READINGS = 14
+_FIRST = ("gender", "age_group")  # the paper's attributes
 _ALL, _TRUE = "all uploads", "true interaction set"
 _UNTOLD = "No rows or columns move as its categories would, or several places do."
 
@@ -93,7 +93,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     asked = attributes if game.attributes is None else game.attributes
     if not asked:
         return (game.skipped("No attribute was asked for. Name some, or leave them out for all."),)
-    for key in sorted(asked, key=_first):
+    for key in sorted(asked, key=lambda key: (key not in _FIRST, key != _FIRST[0], key)):
         subjects = read[attributes[key].known[read]]
         why = _unplayable(attributes[key], subjects)
         if why:
@@ -117,12 +117,6 @@ def most_held(users: int, width: int) -> float:
     numbers, most = most_read(users)
     held = 4.0 * (2 + max(SHARES)) * min(numbers, users * width)
     return held + (4.0 * _READINGS + 12.0) * min(users, most) ** 2
-
-
-def _first(key: str) -> tuple[int, str]:
-    """The paper's attributes first."""
-    order = ("gender", "age_group")
-    return (order.index(key) if key in order else len(order), key)
 
 
 def _unplayable(attribute: Attribute, subjects: NDArray[np.int64]) -> str:
@@ -391,7 +385,7 @@ def _settled(game: Game, guess: Labels, subjects: NDArray[np.int64], key: str) -
     right = truth == guess.codes[guess.certain]
     return game.row(
         f"{key} {CERTAIN}",
-        metrics.share(np.isin(subjects, users[right]), confidence=game.confidence),
+        game.share(np.isin(subjects, users[right])),
         {"no upload": 0.0}
         if right.all()
         else {"majority": float(np.bincount(truth).max()) / len(subjects)},

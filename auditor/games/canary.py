@@ -168,45 +168,38 @@ def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
 
     single = partial(Canaries.single, population)
     several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
+    text, nothing = "a new item", history()
     if scope.unit is Unit.ATTRIBUTE:
         for name in several:
             first, *_, last = population.attributes[name].classes
-            for held in (history(), history(new), history(known)):
+            for held in (nothing, history(new), history(known)):
                 names = f"the canary's {name} is {first}", f"it is {last}"
                 yield single(names, (held, held), (name,))
-        return
-    if scope.unit is not Unit.USER:
-        text, nothing = "a new item", history()
-        if scope.adjacency is Adjacency.REPLACE and scope.unit is Unit.RATING:
-            if high > low:
-                lowest = history(one, value=low)
-                yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
-                beside = history(known) + lowest
-                names = f"{text} {high:g} beside {old} others", f"it {low:g}"
-                yield pair(*names, history(one, known), beside)
-            return
-        if scope.adjacency is Adjacency.REPLACE:
-            yield pair(text, "another one", history(one), history(another))
-            return
+    elif scope.is_value:
+        if high > low:
+            lowest = history(one, value=low)
+            yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
+            names = f"{text} {high:g} beside {old} others", f"it {low:g}"
+            yield pair(*names, history(one, known), history(known) + lowest)
+    elif scope.unit is not Unit.USER and scope.adjacency is Adjacency.REPLACE:
+        yield pair(text, "another one", history(one), history(another))
+    elif scope.unit is not Unit.USER:
         yield pair(text, "nothing", history(one), nothing)
-        both, other = history(one, another), history(another)
-        yield pair("two new items", "one of them", both, other)
-        yield pair(
-            f"{text} and all {old} others", "only these", history(one, known), history(known)
-        )
-        return
-    if scope.adjacency is not Adjacency.ADD_REMOVE:
-        count = NEW_ITEMS // 2
-        yield pair("a new item", "another one", history(one), history(another))
-        yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-        most = history(new), history(known)
-        yield pair(f"{NEW_ITEMS} new items", f"{old} others", *most)
-        if several:
-            others = f"the canary rated {old} others and has other attributes"
-            yield single((f"the canary rated {NEW_ITEMS} new items", others), most, several)
-    yield pair("a new item", "nothing", history(one), history())
-    yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), history())
-    yield pair(f"all {total} items", "nothing", history(known, new), history())
+        yield pair("two new items", "one of them", history(one, another), history(another))
+        both = history(one, known), history(known)
+        yield pair(f"{text} and all {old} others", "only these", *both)
+    else:
+        if scope.adjacency is not Adjacency.ADD_REMOVE:
+            count, most = NEW_ITEMS // 2, (history(new), history(known))
+            yield pair(text, "another one", history(one), history(another))
+            yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
+            yield pair(f"{NEW_ITEMS} new items", f"{old} others", *most)
+            if several:
+                others = f"the canary rated {old} others and has other attributes"
+                yield single((f"the canary rated {NEW_ITEMS} new items", others), most, several)
+        yield pair(text, "nothing", history(one), nothing)
+        yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), nothing)
+        yield pair(f"all {total} items", "nothing", history(known, new), nothing)
 
 
 def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
@@ -342,13 +335,7 @@ def designed(
     first, common = (1, wide - 1) if alone else (wide, 0)
     each = first * (1 + swapped) + common
     pool = count * each if wide == 1 else max(interactions.n_items, each)
-    fitting = pool // each
-    words = np.concatenate(
-        [
-            rng.permutation(pool)[: fitting * each].reshape(fitting, each)
-            for _ in range(-(-count // fitting))
-        ]
-    )[:count]
+    words = _draw_rows(pool, count, each, rng)
     ours, theirs = words[:, :first], words[:, first : each - common]
     stays = words[:, each - common :]
     text = f"{first} new items" if first > 1 else "a new item"
@@ -389,6 +376,13 @@ def default_canaries(interactions: Interactions, quick: bool) -> int:
     """How many canaries a training on these data has: at most twice as many as users."""
     most = QUICK_CANARIES if quick else CANARIES
     return max(FEWEST_CANARIES, min(most, 2 * interactions.n_users))
+
+
+def _draw_rows(pool: int, count: int, each: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rows (``count``, ``each``) of numbers below ``pool``, alike in none until all are used up."""
+    fitting = pool // each
+    orders = (rng.permutation(pool)[: fitting * each] for _ in range(-(-count // fitting)))
+    return np.concatenate([order.reshape(fitting, each) for order in orders])[:count]
 
 
 def _rated(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:

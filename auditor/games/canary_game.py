@@ -23,7 +23,14 @@ from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import stage
 from fedrec_auditor.auditor.tracing.trace import NAME, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
+    Limit,
+    Observation,
+    Rates,
+    Request,
+)
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
 from fedrec_auditor.auditor.worlds.pilot_rules import best_rule, logistic, rule_or_vote
 from fedrec_auditor.auditor.worlds.worlds import Worlds
@@ -46,8 +53,8 @@ _BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
 
 
 @dataclass(frozen=True, kw_only=True)
-class Halved(Estimator):
-    """Bounds for one removal by an ``estimator``'s for two.
+class SingleRemovalBound(Estimator):
+    """Bounds for removing one user, by group privacy from an ``estimator``'s for two removals.
 
     Above delta 0 they reach somewhat beyond ``claimed``, and no farther.
     """
@@ -60,45 +67,40 @@ class Halved(Estimator):
         """The estimator's, and group privacy."""
         return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
 
-    def _two(self, delta: float) -> tuple[float, float]:
-        """The delta of a bound for two, and what a bound for one can then be at most."""
+    @property
+    def source(self) -> str:
+        """The estimator's."""
+        return self.estimator.source
+
+    def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
+        """The delta of a bound for two, and the bound for one that follows from one for two."""
         if delta == 0:
-            return 0.0, math.inf
+            return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
         most = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
         wide = min(delta * (1 + math.exp(min(most, 700.0))), (1 + delta) / 2)
-        return wide, math.log(max(wide / delta - 1, 1.0))
+        return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """Half of those for two, at ``delta``."""
-        wide, most = self._two(delta)
-        found = self.estimator.bounds(
-            worlds, delta=wide, confidences=confidences, samples=samples, rng=rng
-        )
+    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
+        """Look at worlds two removals apart, as the estimator does."""
+        wide, half = self._convert(asked.delta)
+        seen = self.estimator.look(worlds, asked._replace(delta=wide), rng)
+
+        def limit(alpha: float) -> Limit:
+            epsilon, largest, witness = seen.limit(alpha)
+            return Limit(half(epsilon), half(largest), witness)
+
         text = "half of it, for the message of an empty history moves something, too"
-        return tuple(
-            replace(
-                bound,
-                epsilon=min(bound.epsilon / 2, most),
-                largest=None if bound.largest is None else min(bound.largest / 2, most),
-                delta=delta,
-                source=f"{bound.source}; {text}",
-            )
-            for bound in found
-        )
+        return Observation(seen.draws, limit, f"{seen.remark}; {text}")
 
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
+    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The default estimator's: ``rates`` are of one removal, and say nothing of two."""
+        return JointBinomial().foreseen(samples, rates, delta=delta, alpha=alpha)
+
+    def most(self, samples: int, *, delta: float, alpha: float) -> float:
         """Half of the largest for two."""
-        wide, most = self._two(delta)
-        return min(self.estimator.largest(samples, delta=wide, confidence=confidence) / 2, most)
+        wide, half = self._convert(delta)
+        return half(self.estimator.most(samples, delta=wide, alpha=alpha))
 
 
 Features = Mapping[str, NDArray[np.float64]]
@@ -182,29 +184,27 @@ class Draws:
         """Of ``size`` runs, (size, f), of what is called ``seen``."""
         parent = rng.bit_generator.seed_seq
         assert isinstance(parent, np.random.SeedSequence)
-        count = -(-size // self.chunk)
         # Made anew, so that the same generator gives the same seeds however often it is asked.
         root = np.random.SeedSequence(
             parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
         )
-        seeds = root.spawn(count)
-        lengths = [min(self.chunk, size - start) for start in range(0, size, self.chunk)]
-        names = [
-            self._name(world, length, seed) for length, seed in zip(lengths, seeds, strict=True)
-        ]
+        starts = range(0, size, self.chunk)
+        lengths = [min(self.chunk, size - start) for start in starts]
+        chunks = {
+            self._name(world, length, seed): (world, length, seed)
+            for length, seed in zip(lengths, root.spawn(len(starts)), strict=True)
+        }
         kept = self.store
-        found = {name: None if kept is None else kept.get(name) for name in names}
+        found = {name: None if kept is None else kept.get(name) for name in chunks}
         missing = [
-            (self.simulation, name, world, length, seed)
-            for name, length, seed in zip(names, lengths, seeds, strict=True)
-            if found[name] is None
+            (self.simulation, name, *chunk) for name, chunk in chunks.items() if found[name] is None
         ]
         for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
             if kept is not None:
                 kept.put(name, features)
             found[name] = features
             stage("run", min(number * self.chunk, size), size)
-        return np.concatenate([(found[name] or {})[seen] for name in names])
+        return np.concatenate([(found[name] or {})[seen] for name in chunks])
 
     def worlds(
         self,
@@ -455,14 +455,10 @@ class CanaryGame(ABC):
         traced. The same ``rng`` draws the same runs for another scope of the setting.
         """
         claims, wider = setting.judged(scope, delta)
-        halved = ""
         if setting.halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
-            estimator = Halved(estimator=estimator, claimed=claimed)
-            halved = (
-                " Half of what is shown is the bound: without items a user sends something, too."
-            )
+            estimator = SingleRemovalBound(estimator=estimator, claimed=claimed)
         # One bound of a system that no clock stops, in a game that is not resumed, looks once.
         once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(
@@ -484,19 +480,36 @@ class CanaryGame(ABC):
             samples=runs,
             rng=measuring,
         )
+        claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
+        findings = self._judge(setting, scope, measured, claims, made, accountants)
+        return Played(measured=measured, findings=findings, estimator=estimator)
+
+    def _judge(
+        self,
+        setting: Setting,
+        scope: Scope,
+        measured: Measured,
+        claims: Sequence[ScopedClaim],
+        made: str,
+        accountants: Sequence[Accountant],
+    ) -> tuple[Finding, ...]:
+        """The claims judged by what was measured of runs ``made`` so, and by a proof of the two."""
         note = (
             f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
-            f"'{setting.names[1]}', {made}; seen: {setting.statistic}.{halved} "
-            f"{population_of_claim(setting.target)}"
+            f"'{setting.names[1]}', {made}; seen: {setting.statistic}."
         )
+        if setting.halved:
+            note += (
+                " Half of what is shown is the bound: without items a user sends something, too."
+            )
+        note += f" {population_of_claim(setting.target)}"
         exact: list[Bound] = []
         if setting.prove is not None:
-            proof = setting.prove(delta)
-            note = f"{note} {capitalized(NAME)}: {proof.check.reason}"
+            proof = setting.prove(measured.bound.delta)
+            note += f" {capitalized(NAME)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
-        claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
-        findings = [
+        findings = (
             accounting.evaluate(
                 setting.target,
                 scoped,
@@ -507,17 +520,14 @@ class CanaryGame(ABC):
                 accountants=accountants,
             )
             for scoped in claims
-        ]
-        noted = (
+        )
+        played = f"{self.name} game {setting.played}"
+        return tuple(
             each.model_copy(
-                update={
-                    "note": " ".join(filter(None, (note, each.note))),
-                    "game": f"{self.name} game {setting.played}",
-                }
+                update={"note": " ".join(filter(None, (note, each.note))), "game": played}
             )
             for each in findings
         )
-        return Played(measured=measured, findings=tuple(noted), estimator=estimator)
 
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
 from typing import ClassVar
 
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Vantage
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Scores
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import projection
@@ -88,19 +87,15 @@ class Trainings:
             if self.by is not None:
                 found[vantage] = self._scored(self.by, view, guessing)
                 continue
-            count = len(view.rounds) - (vantage is Vantage.PEERS)
-            last = vantage is Vantage.RELEASE
-            for t in [-1] if last else range(count):
+            last = len(view.rounds) - (vantage is Vantage.PEERS)
+            times = [-1] if vantage is Vantage.RELEASE else [*range(last)]
+            for t in times:
                 if t not in known:
+                    heard, profiles = view.rounds[t].broadcast, self.canary.profiles
                     known[t] = projection.expected(
-                        self.target,
-                        self.canary.profiles,
-                        others,
-                        view.rounds[t].broadcast,
-                        guessing,
-                        _COPIES,
+                        self.target, profiles, heard, guessing, _COPIES, others
                     )
-            seen = [known[-1]] if last else [known[t] for t in range(count)]
+            seen = [known[t] for t in times]
             found[vantage] = projection.training_features(view, seen, data.n_users - 1)
         return found
 
@@ -177,9 +172,9 @@ def loudest(
         found = []
         for broadcast in broadcasts:
             sent = target, canary.profiles, broadcast
-            one, other = (projection.directions(*sent, rng, _TRIED) for _ in range(2))
+            one, other = (projection.expected(*sent, rng, _TRIED).apart for _ in range(2))
             # The mean of the square of one estimate would grow with its error.
-            found.append(sum(float(np.vdot(one[name], other[name])) for name in one))
+            found.append(projection.dot((one[name], other[name]) for name in one))
         return found
 
     every, refused = canaries.readable(canaries.candidates(scope, population), read)
@@ -216,16 +211,15 @@ class CrowdGame(CanaryGame):
 
     def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
         """See ``CanaryGame``."""
-        target, interactions, by = ground.target, ground.interactions, ground.by
-        users = crowd_size(target, ground.size[0], interactions.n_users)
+        target, by = ground.target, ground.by
+        users = crowd_size(target, ground.size[0], ground.interactions.n_users)
         population = canaries.small_population(
-            interactions, users, ground.size[1], target.catalogue
+            ground.interactions, users, ground.size[1], target.catalogue
         )
-        short = self.length(target, ground.quick)
         sizes = canaries.sizes(population, count_user_features(population))
         _, opening = opening_with_canary(target, population, rng, ground.compute)
         broadcast, parties = broadcast_of(opening), opening.public.parties is not None
-        asked = self.scopes(short.scoped_claims(sizes))
+        asked = self.scopes(self.length(target, ground.quick).scoped_claims(sizes))
         if by is not None:
             every, asked = asked, _read(by, opening, asked, rng)
             if unread := tuple(scope for scope in every if scope not in asked):
@@ -234,10 +228,6 @@ class CrowdGame(CanaryGame):
             for setting in self.steered(ground, asked, rng):
                 asked = {scope: d for scope, d in asked.items() if scope not in setting.scopes}
                 yield setting
-        crowd_text = (
-            f"{population.n_users} users and {population.n_items - canaries.NEW_ITEMS} items of "
-            f"the data, {canaries.NEW_ITEMS} new items and a canary"
-        )
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
             # A party of one user is another system: it draws its only row in every step.
@@ -248,46 +238,58 @@ class CrowdGame(CanaryGame):
             return str(scope.unit), str(scope.adjacency), of_uploads, of_a_crowd(target, scope)
 
         for (_, _, of_uploads, _), group in groupby(sorted(asked, key=kind), key=kind):
-            same = tuple(group)
-            sent = {"": broadcast}
-            if of_uploads and target.steerable:
-                sent = steered_broadcasts(broadcast)
-            scope, sends = same[0], partial(sends_when_absent, target, population, same[0])
-            halved = any(sends(each, rng) for each in sent.values())
-            if halved:
-                scope = replace(scope, adjacency=Adjacency.REPLACE)
-            choice = loudest(short, population, scope, tuple(sent.values()), rng)
-            if choice is None:
-                yield NotPlayed(scopes=same, reason=SAME)
-                continue
-            canary, number, left_out = choice
-            steered_by, chosen = tuple(sent.items())[number]
-            vantages, length = vantages_of(same), short.sizes.rounds or 1
-            if of_uploads:
-                statistic = rounds.STATISTIC
-                played: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
-            else:
-                statistic = f"score of the attack: {by.reference}" if by else STATISTIC
-                played = Trainings(
-                    target=short,
-                    canary=canary,
-                    vantages=vantages,
-                    by=by,
-                    compute=ground.compute,
-                )
-            what = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
-            yield Setting(
-                target=short,
-                population=sizes,
-                names=canary.names,
-                scopes={scope: asked[scope] for scope in same},
-                simulation=played,
-                halved=halved,
-                text=f"{what} of {crowd_text}{steered_by}{left_out}",
-                played=f"of {sizes.n_users:,} users",
-                statistic=statistic,
-                most=UPLOAD_RUNS if of_uploads else None,
+            scopes = {scope: asked[scope] for scope in group}
+            yield self._make_setting(ground, population, broadcast, scopes, of_uploads, rng)
+
+    def _make_setting(
+        self,
+        ground: Ground,
+        population: Interactions,
+        broadcast: Broadcast | None,
+        scopes: Mapping[Scope, tuple[float, ...]],
+        of_uploads: bool,
+        rng: np.random.Generator,
+    ) -> Setting | NotPlayed:
+        """The canary that tells most in these scopes, in uploads at a broadcast or in trainings."""
+        target, by, short = ground.target, ground.by, self.length(ground.target, ground.quick)
+        sizes = canaries.sizes(population, count_user_features(population))
+        scope, sent = next(iter(scopes)), {"": broadcast}
+        if of_uploads and target.steerable:
+            sent = steered_broadcasts(broadcast)
+        halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
+        if halved:
+            scope = replace(scope, adjacency=Adjacency.REPLACE)
+        choice = loudest(short, population, scope, tuple(sent.values()), rng)
+        if choice is None:
+            return NotPlayed(scopes=tuple(scopes), reason=SAME)
+        canary, number, left_out = choice
+        steered_by, chosen = tuple(sent.items())[number]
+        vantages, length = vantages_of(scopes), short.sizes.rounds or 1
+        if of_uploads:
+            statistic = rounds.STATISTIC
+            played: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
+        else:
+            statistic = f"score of the attack: {by.reference}" if by else STATISTIC
+            played = Trainings(
+                target=short, canary=canary, vantages=vantages, by=by, compute=ground.compute
             )
+        what = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
+        return Setting(
+            target=short,
+            population=sizes,
+            names=canary.names,
+            scopes=scopes,
+            simulation=played,
+            halved=halved,
+            text=(
+                f"{what} of {population.n_users} users and "
+                f"{population.n_items - canaries.NEW_ITEMS} items of the data, "
+                f"{canaries.NEW_ITEMS} new items and a canary{steered_by}{left_out}"
+            ),
+            played=f"of {sizes.n_users:,} users",
+            statistic=statistic,
+            most=UPLOAD_RUNS if of_uploads else None,
+        )
 
     def steered(
         self, ground: Ground, asked: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
@@ -310,19 +312,19 @@ class RoundGame(CrowdGame):
 
         Of all users of the data, all but one with the second history.
         """
+        target, n_users = ground.target, ground.interactions.n_users
         scopes = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
-        n_users = ground.interactions.n_users
-        found = rounds.steered(ground.target, n_users, vantages_of(scopes), rng)
-        if found is None or not scopes:
+        pairs = [each for each in target.designed_pairs() if each.scope.unit is Unit.REPORT]
+        if not scopes or not pairs or target.sizes.reports is None:
             return
-        simulation, pair = found
-        crowd = Population(n_users=n_users, n_items=pair.profiles.n_items)
+        pair, crowd = pairs[0], Population(n_users=n_users, n_items=pairs[0].profiles.n_items)
+        system: Target = replace(pair.target, reports=target.sizes.reports)  # type: ignore[type-var]
         yield Setting(
-            target=simulation.target,
+            target=system,
             population=crowd,
             names=pair.names,
             scopes=scopes,
-            simulation=simulation,
+            simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
             text=(
                 f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
                 "broadcast, all others with the second history"

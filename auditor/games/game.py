@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -140,6 +140,27 @@ class Game:
                 )
         return guess
 
+    def mean(self, values: NDArray[Any], least: float = 0.0) -> Estimate:
+        """The mean of one value in [``least``, 1] per user, with its interval."""
+        return metrics.mean(values, confidence=self.confidence, rng=self.rng, least=least)
+
+    def share(self, successes: NDArray[np.bool_]) -> Estimate:
+        """The share of users of whom something is true, with its interval."""
+        return metrics.share(successes, confidence=self.confidence)
+
+    def roc(
+        self,
+        scores: NDArray[Any],
+        members: NDArray[np.bool_],
+        users: NDArray[np.integer[Any]],
+        fprs: Sequence[float],
+        **more: Any,
+    ) -> metrics.Roc:
+        """The curve of scores of candidates (m,), with its intervals; see ``metrics.roc``."""
+        return metrics.roc(
+            scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
+        )
+
     def row(
         self,
         metric: str,
@@ -213,12 +234,12 @@ def who_is_hit(
     groups: dict[str, dict[str, FurtherFigure]] = {}
     for alike, name, members in _groups(game, users):
         if np.count_nonzero(members) >= FEWEST_OF_GROUP:
-            average = metrics.mean(success[members], confidence=game.confidence, rng=game.rng)
+            average = game.mean(success[members])
             groups.setdefault(alike, {})[name] = further_figure(average)
     return UsersRow(
         success=what,
         quantiles={f"{level:.0%}": _quantile(success, level, game.confidence) for level in LEVELS},
-        sure=further_figure(metrics.share(success >= SURE, confidence=game.confidence)),
+        sure=further_figure(game.share(success >= SURE)),
         groups=groups,
         each=tuple(zip(users.tolist(), success.tolist(), strict=True)) if game.per_user else (),
     )

@@ -56,7 +56,7 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     top, *others = (
         game.row(
             metric,
-            metrics.mean(values, confidence=game.confidence, rng=game.rng),
+            game.mean(values),
             {"random": random},
             note,
         )
@@ -115,8 +115,8 @@ def hide(view: View, vantage: Vantage, most: int, rng: np.random.Generator) -> H
     shuffled = vantage is Vantage.SHUFFLED
     rounds, order = [], users
     for number, (one, uploads) in enumerate(zip(sent, linked, strict=True)):
-        mine = np.flatnonzero(np.isin(uploads.users, users))
-        if shuffled or number == len(sent) - 1:
+        mine, last = np.flatnonzero(np.isin(uploads.users, users)), number == len(sent) - 1
+        if shuffled or last:
             mine = rng.permutation(mine)
             before, order = order, uploads.users[mine].astype(np.int64)
         parts = {
@@ -127,7 +127,6 @@ def hide(view: View, vantage: Vantage, most: int, rng: np.random.Generator) -> H
         if shuffled:
             rounds.append(RoundView(broadcast=one.broadcast, shuffled=parts))
         else:
-            last = number == len(sent) - 1
             names = np.arange(len(mine)) if last else uploads.users[mine]
             rounds.append(RoundView(broadcast=one.broadcast, uploads=Uploads(names, parts)))
     return Hidden(

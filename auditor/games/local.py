@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     NotPlayed,
     Setting,
 )
-from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.games.round import Rounds, build_rounds
 from fedrec_auditor.auditor.games.stated import drawn_by_lot, is_of_others
 from fedrec_auditor.auditor.tracing.answers import flat
 from fedrec_auditor.auditor.tracing.trace import Proof, prove
@@ -353,20 +353,13 @@ def designed(
     target: Target, population: Population, pair: DesignedPair, rng: np.random.Generator
 ) -> Setting:
     """A pair that tells all that ``target`` allows, whose claims are those for ``population``."""
-    items, nobody = pair.profiles.n_items, pair.profiles.take(np.arange(0))
+    items = pair.profiles.n_items
     return Setting(
         target=target,
         population=population,
         names=pair.names,
         scopes={pair.scope: (0.0,)},
-        simulation=Rounds.of(
-            pair.target,
-            canaries.Canaries(names=pair.names, profiles=pair.profiles, crowd=nobody),
-            pair.broadcast,
-            (Vantage.SERVER,),
-            rng,
-            read=pair.read,
-        ),
+        simulation=build_rounds(pair, pair.target, (Vantage.SERVER,), rng, read=pair.read),
         text=f"one message of a client over {items} items, at a broadcast designed to tell most",
         played=f"over {items:,} items",
         statistic=reading.STATISTIC if pair.read is None else "the part of it that is asked about",

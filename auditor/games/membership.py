@@ -1,8 +1,9 @@
-"""Membership inference, scored: which of these (user, item) pairs happened?"""
+"""Membership, scored: which (user, item) pairs happened, and which users were trained on?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.attacks.base import Background, Scores
+from fedrec_auditor.attacks.parts.profile_fit import PROFILES, solves
 from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, further_figure, who_is_hit
@@ -58,47 +60,32 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
     scores, users = game.guess(Scores, background, game.view).values, pairs[:, 0]
     # With few candidates the resolution is coarser than 1%: it is then what is reported.
     fpr = max(FPR, 1 / negatives)
-    found = metrics.roc(
-        scores,
-        members,
-        users,
-        fprs=sorted({fpr, *FURTHER}),
-        confidence=game.confidence,
-        rng=game.rng,
-        beside=prior,
-    )
-    told = (scores, np.round(scores - prior, 6))  # which it may not have used
-    silent = ""
-    if any(np.ptp(each) == 0 for each in told):
-        silent = " It found no signal: the uploads change the order of no pairs."
-    elif any(_of_items(each, pairs[:, 1]) for each in told):
-        silent = " The uploads tell items apart, and users not at all."
-    coarse = [rate for rate in FURTHER if rate not in found.tpr]
-    unresolved = "".join(
-        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
-        for rate in coarse
-    )
+    found = game.roc(scores, members, users, sorted({fpr, *FURTHER}), beside=prior)
     note = (
         "Knows the algorithm, what the server receives, and how many other users have each item; "
         f"up to {PAIRS} members and as many non-members of each of {found.auc.n} users; interval "
-        f"over users.{known_of}{silent}"
+        f"over users.{known_of}{_describe_silence(scores, prior, pairs[:, 1])}"
     )
     alone = metrics.auc_of_users(scores, members, users)
-    area, caught = rows(game, found, [fpr], "popularity", (prior, members), note)
+    area, caught = _rows(game, found, [fpr], "popularity", (prior, members), note)
+    unresolved = (
+        f" TPR at FPR {rate:.2g} cannot be resolved with {negatives} non-members."
+        for rate in FURTHER
+        if rate not in found.tpr
+    )
     more = {
         "further": {
             f"TPR at FPR {rate:.2g}": further_figure(one)
             for rate, one in found.tpr.items()
             if rate != fpr
         },
-        "roc": curve(found.band),
         "users": who_is_hit(game, np.unique(users), alone, "AUC of a user's candidates"),
-        "note": area.note + unresolved,
+        "note": area.note + "".join(unresolved),
     }
     return area.model_copy(update=more), caught
 
 
-def rows(
+def _rows(
     game: Game,
     found: metrics.Roc,
     fprs: Sequence[float],
@@ -106,10 +93,10 @@ def rows(
     guessed: tuple[NDArray[Any], NDArray[np.bool_]],
     note: str,
 ) -> list[AttackRow]:
-    """Rows of the AUC and of TPR at each of ``fprs``, beside guesses without messages.
+    """Rows of the AUC, with the curve, and of TPR at each of ``fprs``, beside other guesses.
 
-    ``guessed`` are scores of candidates (m,), of which ``found`` has the gain over them, and which
-    of these are members; ``name`` is what the scores are called.
+    ``guessed`` are scores of candidates (m,) without messages, over which ``found`` has the gain,
+    and which of these are members; ``name`` is what the scores are called.
     """
     each = [("AUC", found.auc, found.auc_gain, 0.5, metrics.auc(*guessed))] + [
         (
@@ -121,7 +108,7 @@ def rows(
         )
         for fpr in fprs
     ]
-    return [
+    area, *others = (
         game.row(
             metric,
             estimate,
@@ -131,17 +118,9 @@ def rows(
             gain=gain if scored >= random else None,
         )
         for metric, estimate, gain, random, scored in each
-    ]
-
-
-def curve(band: metrics.RocBand) -> RocRow:
-    """The curve as it is kept in the record."""
-    return RocRow(
-        fpr=tuple(band.fpr),
-        tpr=tuple(band.tpr),
-        low=tuple(band.low),
-        high=tuple(band.high),
     )
+    band = {name: tuple(values) for name, values in asdict(found.band).items()}
+    return [area.model_copy(update={"roc": RocRow(**band)}), *others]
 
 
 def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]:
@@ -149,11 +128,19 @@ def log_odds(count: NDArray[np.integer[Any]], users: int) -> NDArray[np.float64]
     return np.asarray(np.log((count + 0.5) / (users - count + 0.5)))
 
 
-def _of_items(scores: NDArray[np.float64], items: NDArray[np.int64]) -> bool:
-    """Whether all pairs of an item score the same."""
-    order = np.lexsort((scores, items))
-    same = items[order][1:] == items[order][:-1]
-    return bool((scores[order][1:] == scores[order][:-1])[same].all())
+def _describe_silence(
+    scores: NDArray[np.float64], prior: NDArray[np.float64], items: NDArray[np.int64]
+) -> str:
+    """A sentence where the uploads order no pairs, or those of a user as those of all others."""
+    told = (scores, np.round(scores - prior, 6))  # which it may not have used
+    if any(np.ptp(each) == 0 for each in told):
+        return " It found no signal: the uploads change the order of no pairs."
+    for each in told:
+        order = np.lexsort((each, items))
+        same = items[order][1:] == items[order][:-1]
+        if (each[order][1:] == each[order][:-1])[same].all():
+            return " The uploads tell items apart, and users not at all."
+    return ""
 
 
 def known(
@@ -194,3 +181,61 @@ def candidates(
         parts.append(np.stack([users[row], drawn[row, column]], axis=1))
     pairs = np.concatenate(parts).astype(np.int64)
     return pairs, np.arange(len(pairs)) < len(parts[0])
+
+
+USER_FPRS = (0.1, 0.01, 0.001)
+
+
+def play_users(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
+    """AUC, and TPR at 10%, 1% and 0.1% FPR, over all trainings on halves of the users.
+
+    Each training in turn is the one attacked, by an adversary who has made the others, and knows
+    the profiles of all users, or of those who are judged if all are more than ``PROFILES``: up to
+    2,000 (``Game.most``). A false positive rate below 1 / number of non-members is not resolvable.
+    Baseline: the number of a profile's ratings, over which the gain is of the same users. A fair
+    coin says who is in, so that no prior could help the attack: that baseline is luck.
+    """
+    if game.attack.refusal(game.view) or game.halves is None:
+        return ()
+    halves, client = game.halves, game.view.public.client
+    views = tuple(
+        replace(view, public=replace(view.public, client=client))
+        for view in halves.views[game.view.vantage]
+    )
+    ratings = game.interactions.ratings
+    able = np.flatnonzero(np.diff(ratings.indptr))
+    users = np.sort(game.rng.permutation(able)[: game.most])
+    known = able if len(able) <= PROFILES else users
+    judged, profiles = np.isin(known, users), ratings[known]
+    included = halves.included[:, users]
+    if included.all() or not included.any():
+        return (
+            game.skipped(f"Too few users: {len(users)} with ratings, in all halves or in none."),
+        )
+    scores = []
+    for k, view in enumerate(views):
+        background = Background(
+            profiles=profiles,
+            references=views[:k] + views[k + 1 :],
+            included=np.delete(halves.included[:, known], k, axis=0),
+        )
+        scores.append(game.guess(Scores, background, view).values[judged])
+    values, members = np.concatenate(scores), included.ravel()
+    sizes = np.tile(np.diff(ratings.indptr)[users], len(views))
+    whose = np.tile(users, len(views))
+    negatives = int(np.count_nonzero(~members))
+    note = (
+        f"Knows the algorithm, whole profiles, and {len(views) - 1} trainings of its own on halves "
+        f"of the users, of which each user is in with probability 1/2; {len(views)} trainings are "
+        "attacked in turn; interval over users and trainings."
+    )
+    if solves(views[0], len(known)):
+        note += " Devices draw nothing at random: it computes the messages of every profile."
+    trainings = np.repeat(np.arange(len(views)), len(users))
+    found = game.roc(values, members, whose, USER_FPRS, beside=sizes, trainings=trainings)
+    note += "".join(
+        f" TPR at FPR {fpr:g} is not resolvable with {negatives:,} non-members."
+        for fpr in USER_FPRS
+        if fpr not in found.tpr
+    )
+    return tuple(_rows(game, found, [*found.tpr], "number of ratings", (sizes, members), note))

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse.linalg import cg
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.games import canary, crowd_game, projection
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import (
@@ -118,17 +118,23 @@ class Scorer:
     ) -> Scorer:
         """By one upload of either history of every canary, and of all ``others``."""
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
-        uploads = projection.uploaded(
-            target,
-            (canaries.profiles, others),
-            broadcast,
-            (own, np.arange(others.n_users)),
-            rng,
-            compute=compute,
+        heard, rest = (
+            projection.addressed(broadcast, rows) for rows in (own, np.arange(others.n_users))
         )
+        sending, crowding = rng.spawn(2)
+        sent = target.upload(canaries.profiles, heard, sending, 1, compute).components
+        theirs: Mapping[str, Component] = {}
+        if others.n_users:
+            theirs = target.upload(others, rest, crowding, 1, compute).components
+        plain, start = projection.plain, projection.start
         found = {
-            name: Direction.of(sent, theirs, start, canaries)
-            for name, sent, theirs, start in uploads
+            name: Direction.of(
+                plain(part),
+                plain(theirs[name]) if name in theirs else None,
+                start(part, name, heard),
+                canaries,
+            )
+            for name, part in sent.items()
         }
         shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in found.items()}
         return cls(canaries, found, shapes)
@@ -225,11 +231,11 @@ class Scorer:
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].total for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
-        share = sum(float(np.vdot(rest[n], m)) for n, m in known.items())
-        share /= sum(float(np.vdot(m, m)) for m in known.values()) + _TINY
+        share = projection.dot((rest[name], total) for name, total in known.items())
+        share /= projection.dot((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = sum(float(np.vdot(r, r)) for r in rest.values())
+        square = projection.dot((left, left) for left in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
@@ -423,13 +429,7 @@ class OneRunGame(CanaryGame):
 
     def largest(self, ground: Ground) -> tuple[Target, Interactions]:
         """The system, and the largest data that it is trained on, to be weighed."""
-        scope = Scope(
-            unit=Unit.INTERACTION,
-            adjacency=Adjacency.REPLACE,
-            vantage=Vantage.SERVER,
-            horizon=Horizon.TRAINING,
-        )
-        count = _count(ground)
+        scope, count = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING), _count(ground)
         made = canary.designed(scope, ground.interactions, count, np.random.default_rng(0))
         assert made is not None  # items are swapped, whatever the ratings are
         return _at_length(ground), made.worlds[0]

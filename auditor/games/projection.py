@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
 from fedrec_auditor.targets.components import Component, Kind, Randomized, Reports
-from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
@@ -27,6 +26,7 @@ _TINY = 1e-30
 _ROUNDING = 1e-9  # of squared lengths, in which equal ones differ
 CANARY, OTHERS = slice(-1, None), slice(None, -1)
 _NOTHING = Uploads(np.arange(0), {})
+_NOBODY: Mapping[str, Component] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def addressed(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Br
 def expected(
     target: Target,
     profiles: Interactions,
-    others: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     size: int,
+    others: Interactions | None = None,
 ) -> Expected:
     """What is expected at ``broadcast``: of the canary over ``size`` uploads, of others over one.
 
@@ -69,45 +69,20 @@ def expected(
     drawn, crowding = rng.spawn(2)
     heard = addressed(broadcast, CANARY)
     pair = twins(target, profiles, heard, drawn, size)
-    crowd: Mapping[str, Component] = {}
-    if others.n_users:
+    crowd, count = _NOBODY, 0
+    if others is not None and others.n_users:
         crowd = target.upload(others, addressed(broadcast, OTHERS), crowding).components
+        count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
         begun = start(part, name, heard)
-        theirs = _plain(crowd[name]) if name in crowd else None
         apart[name] = first - second
         if part.kind in (Kind.REPORTS, Kind.BITS):
             continue
-        own[name] = 0.5 * (first + second) - begun
-        total[name] = own[name]
-        if theirs is not None:
-            total[name] = own[name] + theirs.total() - others.n_users * begun
+        total[name] = own[name] = 0.5 * (first + second) - begun
+        if name in crowd:
+            total[name] = own[name] + plain(crowd[name]).total() - count * begun
     return Expected(apart, own, total)
-
-
-def uploaded(
-    target: Target,
-    profiles: tuple[Interactions, Interactions],
-    broadcast: Broadcast | None,
-    rows: tuple[slice | NDArray[np.intp], slice | NDArray[np.intp]],
-    rng: np.random.Generator,
-    compute: Compute = DEFAULT,
-) -> Iterator[tuple[str, Component, Component | None, Array]]:
-    """What canaries and all others upload at ``broadcast``: both ``profiles``, at their ``rows``.
-
-    By component: its name, the messages before they are randomized, if these are kept, those of
-    others, if there are any, and the ``start`` of messages.
-    """
-    sent, theirs = (
-        target.upload(each, addressed(broadcast, own), stream, 1, compute).components
-        if each.n_users
-        else {}
-        for each, own, stream in zip(profiles, rows, rng.spawn(2), strict=True)
-    )
-    for name, part in sent.items():
-        crowd = _plain(theirs[name]) if name in theirs else None
-        yield name, _plain(part), crowd, start(part, name, addressed(broadcast, rows[0]))
 
 
 def start(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
@@ -116,7 +91,8 @@ def start(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
     return np.asarray(known.get(name, 0.0), float)
 
 
-def _plain(sent: Component) -> Component:
+def plain(sent: Component) -> Component:
+    """Messages before they are randomized, where these are kept."""
     clean = sent.clean if isinstance(sent, Randomized | Reports) else None
     return sent if clean is None else clean
 
@@ -141,20 +117,8 @@ def twins(
 
 def _mean(sent: Component) -> Array:
     """Mean message, before it is randomized where it is kept so."""
-    plain = _plain(sent)
-    return np.asarray(plain.dense(np.arange(len(plain))).mean(axis=0, dtype=np.float64))
-
-
-def directions(
-    target: Target,
-    profiles: Interactions,
-    broadcast: Broadcast | None,
-    rng: np.random.Generator,
-    size: int,
-) -> Directions:
-    """Mean message of the first profile less that of the second, over ``size`` uploads of each."""
-    nobody = profiles.take(np.arange(0))
-    return expected(target, profiles, nobody, broadcast, rng, size).apart
+    before = plain(sent)
+    return np.asarray(before.dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
 def matched(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
@@ -244,8 +208,8 @@ def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
 def _along(seen: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
     """How long the difference between the worlds is, and how far a message goes along it."""
     parts = [(seen[name], d) for name, d in along.items() if name in seen]
-    length = math.sqrt(sum(float(np.vdot(d, d)) for _, d in parts))
-    return length, sum(float(np.vdot(x, d)) for x, d in parts) / max(length, _TINY)
+    length = math.sqrt(dot((d, d) for _, d in parts))
+    return length, dot(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -319,6 +283,26 @@ def step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
     }
 
 
+def dot(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
+    """The sum of the inner products of pairs of arrays."""
+    return sum(float(np.vdot(x, y)) for x, y in pairs)
+
+
+def _match_parts(
+    seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
+) -> Iterator[tuple[Array, Array, Array | None]]:
+    """Parts that are seen, the direction of each, and what is expected of it in the middle."""
+    own = any(name in along for name in seen)
+    for name, part in seen.items():
+        if name not in along and (own or not np.ndim(part)):
+            continue  # such as the first model beside the last one, or the number of users
+        key = matched(name, np.shape(part), along)
+        if key is not None:
+            # Of what is sent to replace noise nothing is expected.
+            there = middle.get(key) if key == name or name not in along else None
+            yield np.asarray(part, float), along[key], there
+
+
 def _ratio(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
 ) -> tuple[float, float, float]:
@@ -328,26 +312,14 @@ def _ratio(
     worlds; zeros if no part is matched. Steps of a length that is not looked up are a multiple of
     m: a rule finds it. Where x has its ``known`` length, <x, d> is that of x - m, and <m, d> is 0.
     """
-    triples = []
-    for name, part in seen.items():
-        if name not in along and (not np.ndim(part) or any(n in along for n in seen)):
-            continue  # such as the first model beside the last one, or the number of users
-        key = matched(name, np.shape(part), along)
-        if key is not None:
-            # Of what is sent to replace noise nothing is expected.
-            there = middle.get(key) if key == name or name not in along else None
-            triples.append((np.asarray(part, float), along[key], there))
-    pairs = [(x, m) for x, _, m in triples if m is not None]
-    c = 1.0
+    parts, c = list(_match_parts(seen, along, middle)), 1.0
+    pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
-        c = sum(float(np.vdot(x, m)) for x, m in pairs)
-        c /= sum(float(np.vdot(m, m)) for _, m in pairs) + _TINY
-    left = [x if m is None else x - c * m for x, _, m in triples]
-    count = sum(r.size for r in left)
-    square = sum(float(np.vdot(r, r)) for r in left) / max(1, count) + _TINY
-    total = sum(float(np.vdot(x, d)) for x, d, _ in triples)
-    expected = sum(float(np.vdot(m, d)) for _, d, m in triples if m is not None)
-    apart = sum(float(np.vdot(d, d)) for _, d, _ in triples)
+        c = dot(pairs) / (dot((m, m) for _, m in pairs) + _TINY)
+    left = [x if m is None else x - c * m for x, _, m in parts]
+    square = dot((r, r) for r in left) / max(1, sum(r.size for r in left)) + _TINY
+    total, apart = dot((x, d) for x, d, _ in parts), dot((d, d) for _, d, _ in parts)
+    expected = dot((m, d) for _, d, m in parts if m is not None)
     if known:
         total, expected = total - expected, 0.0
     return total / square, expected / square, apart / square

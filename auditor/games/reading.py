@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -117,10 +117,9 @@ class Reading:
         shown = apart = means[0] - means[1]
         middle = (means[0] + means[1]) / 2
         chance = np.maximum(twins / count - shown**2, 0.0) / count
-        before = isinstance(parts[0], Randomized) and isinstance(parts[1], Randomized)
-        luck = chance
-        if isinstance(parts[0], Randomized) and isinstance(parts[1], Randomized):
-            apart, chance, between = _before_noise((parts[0], parts[1]), start)
+        luck, before = chance, [part for part in parts if isinstance(part, Randomized)]
+        if before:
+            apart, chance, between = _before_noise(before, start)
             middle = middle if between is None else between
         variance = (variances[0] + variances[1]) / 2
         floor = _ROUNDING * max(variance.max(initial=0.0), float((apart**2).max(initial=0.0)))
@@ -265,9 +264,7 @@ def directions(found: Readings, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     return {name: shaped[key or name].ravel() for name, key in keys.items()}
 
 
-def _before_noise(
-    parts: tuple[Randomized, Randomized], start: Array
-) -> tuple[Array, Array, Array | None]:
+def _before_noise(parts: Sequence[Randomized], start: Array) -> tuple[Array, Array, Array | None]:
     """The difference of mean messages, its error squared, and the middle of the two means.
 
     Of two messages with the same coins the noise that is added cancels, and clipping does not:

@@ -74,7 +74,7 @@ def _anonymous(game: Game, hidden: View) -> tuple[AttackRow, ...]:
     return (
         game.row(
             "sets reconstructed exactly, without names",
-            metrics.share(found, confidence=game.confidence),
+            game.share(found),
             {"popular items": float((held == popular_set(held)).all(axis=1).mean())},
             "Knows the algorithm and the messages without their senders, of "
             f"{_rounds(len(hidden.rounds))}. Share of all users whose whole interaction set is "
@@ -90,8 +90,8 @@ def _rounds(count: int) -> str:
 def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> list[AttackRow]:
     """F1 of the guessed sets, and the share of users whose set is guessed without a mistake."""
     hits = np.count_nonzero(guess & truth, axis=1)
-    precision = _ratio(hits, np.count_nonzero(guess, axis=1))
-    recall = _ratio(hits, np.count_nonzero(truth, axis=1))
+    precision = metrics.ratio(hits, np.count_nonzero(guess, axis=1))
+    recall = metrics.ratio(hits, np.count_nonzero(truth, axis=1))
     chosen = np.broadcast_to(popular_set(truth), truth.shape)
     return [
         _row(
@@ -106,7 +106,7 @@ def _sets(game: Game, guess: NDArray[np.bool_], truth: NDArray[np.bool_]) -> lis
         ),
         game.row(
             "users reconstructed exactly",
-            metrics.share((guess == truth).all(axis=1), confidence=game.confidence),
+            game.share((guess == truth).all(axis=1)),
             {"popular items": float((chosen == truth).all(axis=1).mean())},
             f"{_KNOWS} Share of users whose whole interaction set was guessed without a mistake.",
         ),
@@ -123,8 +123,8 @@ def _ratings(game: Game, guess: NDArray[np.floating[Any]], truth: NDArray[Any]) 
     return _row(
         game,
         "ratings exact",
-        _ratio(exact, held),
-        {"most frequent rating": _ratio((truth == usual).sum(axis=1), held)},
+        metrics.ratio(exact, held),
+        {"most frequent rating": metrics.ratio((truth == usual).sum(axis=1), held)},
         "Share of a user's ratings told without a mistake; the baseline is given which items.",
     )
 
@@ -145,8 +145,7 @@ def _row(
     means = {name: float(each.mean()) for name, each in baselines.items()}
     best = baselines[max(means, key=lambda name: means[name])]
     estimate, gain = (
-        metrics.mean(each, confidence=game.confidence, rng=game.rng, least=lowest)
-        for each, lowest in ((values, least), (values - best, least - 1.0))
+        game.mean(each, lowest) for each, lowest in ((values, least), (values - best, least - 1.0))
     )
     paired = gain if np.ptp(best) > 0 else None
     return game.row(metric, estimate, means, f"{_KNOWS} {note}", gain=paired)
@@ -172,10 +171,10 @@ def _vectors(game: Game, guess: Floats, truth: Floats) -> AttackRow:
     """Cosine between guessed and true user vectors, (n_users, F) each."""
     lengths = np.linalg.norm(truth, axis=1)
     dots = np.einsum("nf,nf->n", guess, truth)
-    cosine = _ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
+    cosine = metrics.ratio(dots, np.linalg.norm(guess, axis=1) * lengths).clip(-1, 1)
     errors = np.linalg.norm(guess - truth, axis=1)[lengths > 0] / lengths[lengths > 0]
     mean = truth.mean(axis=0)
-    alike = _ratio(truth @ mean, lengths * np.linalg.norm(mean))
+    alike = metrics.ratio(truth @ mean, lengths * np.linalg.norm(mean))
     return _row(
         game,
         "user vector cosine",
@@ -195,8 +194,3 @@ def popular_set(truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
     chosen = np.zeros(truth.shape[1], dtype=np.bool_)
     chosen[order[: best + 1]] = True
     return chosen
-
-
-def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """part / whole, 0 where there is nothing."""
-    return np.asarray(np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0))

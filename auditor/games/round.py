@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.accountants.statements import Unit, Vantage
+from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games import projection, reading
 from fedrec_auditor.auditor.games.canary import Canaries
 from fedrec_auditor.auditor.games.canary_game import Features
@@ -72,7 +72,7 @@ class Rounds:
         """With what tells most of what is seen from ``vantages``, learnt from copies."""
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.directions(target, canary.profiles, broadcast, rng, _COPIES)
+            along = projection.expected(target, canary.profiles, broadcast, rng, _COPIES).apart
         readings: reading.Readings = {}
         heard = projection.addressed(broadcast, projection.CANARY)
         if Vantage.SERVER in vantages and read is None:
@@ -249,20 +249,15 @@ def _jumped(rng: np.random.Generator) -> np.random.BitGenerator:
     return jumped
 
 
-def steered(
-    target: Target, n_users: int, vantages: tuple[Vantage, ...], rng: np.random.Generator
-) -> tuple[Rounds, DesignedPair] | None:
-    """Rounds at a malicious broadcast under which two users' reports are farthest apart.
-
-    That of the target's designed pair, with all reports of a round; all others, ``n_users`` - 1,
-    hold what the second user does. None where the target's clients send no reports.
-    """
-    pairs = [pair for pair in target.designed_pairs() if pair.scope.unit is Unit.REPORT]
-    reports = target.sizes.reports
-    if not pairs or reports is None:
-        return None
-    pair = pairs[0]
-    system: Target = replace(pair.target, reports=reports)  # type: ignore[type-var]
-    others = pair.profiles.take(np.ones(n_users - 1, dtype=np.int64))
-    canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=others)
-    return Rounds.of(system, canary, pair.broadcast, vantages, rng), pair
+def build_rounds(
+    pair: DesignedPair,
+    system: Target,
+    vantages: tuple[Vantage, ...],
+    rng: np.random.Generator,
+    others: int = 0,
+    read: Read | None = None,
+) -> Rounds:
+    """Rounds at a pair's broadcast, in which ``others`` have the second history of the two."""
+    crowd = pair.profiles.take(np.ones(others, dtype=np.int64))
+    canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=crowd)
+    return Rounds.of(system, canary, pair.broadcast, vantages, rng, read=read)

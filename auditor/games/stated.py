@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
+from fedrec_auditor.accountants.statements import Scope, Vantage
 from fedrec_auditor.auditor.games import projection
 from fedrec_auditor.auditor.games.canary import joined
 from fedrec_auditor.targets.components import Kind
@@ -87,8 +87,7 @@ def sends_when_absent(
 
 def of_a_crowd(target: Target, scope: Scope) -> bool:
     """Whether a claim of somebody else's says that one user's presence is hidden among others'."""
-    presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
-    return presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
+    return scope.is_presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
 
 
 def _is_neutral(

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from fedrec_auditor.accountants.statements import Witness
-from fedrec_auditor.auditor.worlds.guesses import GuessCounts, expected_epsilon, failure_mass
+from fedrec_auditor.auditor.worlds.guesses import expected_epsilon, failure_mass
 from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
@@ -23,33 +22,13 @@ from fedrec_auditor.auditor.worlds.statistics import (
     has_atoms,
     histogram,
 )
-from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 Floats = NDArray[np.float64]
 
+Rule = TypeVar("Rule", covariant=True)
 FIRST, NEITHER, SECOND = 1, 0, -1
 # Taken as seen once more than it was, so that what the split never saw is not thought impossible.
 _UNSEEN = 1.0
-
-
-class Guesser(Protocol):
-    """What guesses the world of an output, or abstains."""
-
-    @property
-    def sides(self) -> frozenset[int]:
-        """The worlds that are ever guessed: FIRST, SECOND, or both."""
-        ...
-
-    def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
-        ...
-
-    def words(self, side: int) -> str:
-        """The outputs on which ``side`` is guessed, in words."""
-        ...
-
-
-R = TypeVar("R", bound=Guesser, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +79,6 @@ class SampleBudget:
     alpha: float
     caution: float = 2.0
 
-    @property
-    def quantile(self) -> float:
-        """The normal quantile of the level."""
-        return float(special.ndtri(1 - self.alpha))
-
     def expected_bound(
         self,
         right: ArrayLike,
@@ -120,7 +94,7 @@ class SampleBudget:
         """
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
         scale = self.draws / seen
-        z = replace(self, alpha=alpha).quantile + self.caution * math.sqrt(scale)
+        z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
@@ -195,13 +169,22 @@ SIMPLER = 0.01
 _TIED = 1e-9
 
 
-class Candidate(NamedTuple, Generic[R]):
+class Candidate(NamedTuple, Generic[Rule]):
     """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
 
     a: int
     b: int
     expected: float
-    rule: R
+    rule: Rule
+
+
+def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
+    """The one of which most is expected, an earlier one if that is about as much."""
+    best: Candidate[Rule] | None = None
+    for each in candidates:
+        if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
+            best = each
+    return best
 
 
 class Option(NamedTuple):
@@ -419,43 +402,3 @@ def _spread(tails: Floats) -> NDArray[np.int64]:
 def _ranks(n: float) -> Floats:
     """About ``_TAILS`` numbers from 1 to n; a selection asks for the same ones again and again."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])
-
-
-def count_guesses(
-    worlds: Worlds,
-    rules: Sequence[tuple[int, int, Guesser]],
-    sizes: Mapping[int, int],
-    streams: Sequence[np.random.Generator],
-    shape: tuple[int, ...],
-) -> NDArray[np.int64]:
-    """Guesses of each of the rules between two worlds, (rules, world, world guessed).
-
-    So many outputs of each world are drawn, in blocks, whose memory this is.
-    """
-    tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
-    for world, block in worlds.drawn(sizes, streams, shape):
-        for (a, b, rule), table in zip(rules, tables, strict=True):
-            if world in (a, b):
-                table[int(world == b)] += rule.count(block)
-    return tables
-
-
-def guess_witness(
-    worlds: Worlds, pair: tuple[int, int], rule: Guesser, found: GuessCounts, drawn: Sequence[int]
-) -> Witness:
-    """The side of a rule that was right more often; so many of either world were ``drawn``."""
-    (right, wrong), side, (one, other), (n, m) = max(
-        (
-            (found.first, FIRST, pair, (drawn[0], drawn[1])),
-            (found.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
-        ),
-        key=lambda s: (s[1] in rule.sides, (s[0][0] + 1) / (s[0][1] + 1)),
-    )
-    note = f"shares seen: {right} of {n} draws against {wrong} of {m}"
-    if -side in rule.sides:
-        note += (
-            f"; {worlds.names[other]} guessed on {rule.words(-side)} too, right {found.right} of "
-            f"{found.right + found.wrong} times in all"
-        )
-    chances = right / max(n, 1), wrong / max(m, 1)
-    return worlds.witness((one, other), worlds.said(rule.words(side)), chances, note)

@@ -13,9 +13,9 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     FIRST,
     NEITHER,
     SECOND,
-    SIMPLER,
     Candidate,
     SampleBudget,
+    first_best,
 )
 from fedrec_auditor.auditor.worlds.statistics import ROUNDING, EntryNames, as_floats
 
@@ -173,12 +173,7 @@ def exclusive_rules(
         if not options and readings:  # nothing to go by: what was seen once
             whole = readings[0].members(a, b, readings[0].fewest, outputs)
             options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
-        best: Candidate[ExclusiveRule] | None = None
-        for each in options:
-            simpler = best is None or each.expected > best.expected * (1 + SIMPLER)
-            if simpler and any(map(len, each.rule.parts)):
-                best = each
-        if best is not None:
+        if best := first_best(each for each in options if any(map(len, each.rule.parts))):
             found[a, b] = best
     return found
 
@@ -316,24 +311,20 @@ def _ranges(
         return
     for entry in range(min(width, _ENTRIES)):
         name = names.of(entry)
-        values = [as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)]
-
-        def part(
-            rows: slice, name: str = name, entry: int = entry, values: Any = values
-        ) -> OutsideRange:
-            ends = tuple(_ends(column[rows]) for column in values)
-            return OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
-
+        columns = [
+            as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)
+        ]
         right = wrong = 0
-        for half in (slice(0, None, 2), slice(1, None, 2)):
-            rest = slice(1 - half.start, None, 2)
-            tried = part(half)
-            for column, side in zip(values, (FIRST, SECOND), strict=True):
-                votes = tried.votes(column[rest])
+        for start in (0, 1):  # ends of one half, votes on the other
+            ends = [_ends(column[start::2]) for column in columns]
+            tried = OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
+            for column, side in zip(columns, (FIRST, SECOND), strict=True):
+                votes = tried.votes(column[1 - start :: 2])
                 right += int(np.count_nonzero(votes == side))
                 wrong += int(np.count_nonzero(votes == -side))
         if right:
-            whole = replace(part(slice(None)), entry=entry)
+            ends = [_ends(column) for column in columns]
+            whole = OutsideRange(entry=entry, name=name, ends=(ends[0], ends[1]))
             expected = _expected(right, wrong, len(one) + len(other), budget)
             yield Candidate(a, b, expected, ExclusiveRule((whole,)))
 

@@ -16,7 +16,6 @@ from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refute
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
     Rates,
-    RuleAndLimit,
     fewest_samples,
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
@@ -128,7 +127,7 @@ class Power:
     @classmethod
     @cache
     def of(
-        cls, epsilon: float, *, delta: float, confidence: float, by: RuleAndLimit = _DEFAULT
+        cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
     ) -> Power:
         """For a claim of ``epsilon``, positive and finite, judged at ``delta``."""
 
@@ -144,15 +143,16 @@ class Power:
         return cls(*(fewest(pair(FACTOR * epsilon, delta)) for pair in pairs))
 
     @classmethod
-    def against(cls, epsilon: float, shown: Bound | None, by: object = _DEFAULT) -> Power | None:
+    def against(
+        cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
+    ) -> Power | None:
         """Of what was measured; None where nothing was, or the claim is 0 or infinite.
 
-        By the default estimator, where the other one cannot tell, or rests on an assumption.
+        By the default estimator, where no other is given, or the bound rests on an assumption.
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
-        told = isinstance(by, RuleAndLimit) and not shown.assumptions
-        member = by if told else _DEFAULT
+        member = _DEFAULT if by is None or shown.assumptions else by
         return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 
     def __str__(self) -> str:

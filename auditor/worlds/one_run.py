@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
+    Estimator,
     Limit,
     Observation,
     Rates,
     Request,
-    RuleAndLimit,
 )
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.settings import Checked, Choice
@@ -183,15 +184,11 @@ class OneRunGuesses:
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
         """The largest parameter, of curves that rise with it, that cannot explain the count."""
-        low, high = 0.0, 1.0
-        if self.explained(inverse(low), alpha):
-            return 0.0
-        while high < _FAR and not self.explained(inverse(high), alpha):
-            low, high = high, 2 * high
-        while high - low > _TOLERANCE * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.explained(inverse(middle), alpha) else (middle, high)
-        return low
+
+        def holds(parameter: float) -> bool:
+            return parameter >= _FAR or self.explained(inverse(parameter), alpha)
+
+        return 0.0 if holds(0.0) else last_failure(holds, close=_TOLERANCE)
 
 
 def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
@@ -237,7 +234,7 @@ THEOREMS: dict[str, _Theorem] = {
 
 
 @dataclass(frozen=True)
-class OneRun(Checked, RuleAndLimit):
+class OneRun(Checked, Estimator):
     """Holds at the stated confidence if a fair coin of its own included each canary of one run.
 
     For worlds with ``coins``, whatever the scores are and however they depend on one another, as
@@ -300,7 +297,7 @@ class OneRun(Checked, RuleAndLimit):
         return Observation(len(included), limit, f" ({source})")
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``RuleAndLimit``; of so many canaries."""
+        """See ``Estimator``; of so many canaries."""
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
         budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)

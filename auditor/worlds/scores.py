@@ -233,16 +233,14 @@ class CanaryScores(_Scores):
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
         """The two sides, handed out in a random order, each score once."""
-        stored, taken = (self.inside, self.outside), [0, 0]
-        sides: list[NDArray[Any] | None] = [None, None]
+        stored = self.inside, self.outside
+        left: dict[int, NDArray[Any]] = {}
 
         def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
-            start = taken[world]
-            taken[world] += size
-            side = sides[world]
-            if side is None:
-                side = sides[world] = rng.permutation(stored[world])
-            return side[start : start + size]
+            if world not in left:
+                left[world] = rng.permutation(stored[world])
+            taken, left[world] = np.split(left[world], [size])
+            return taken
 
         return Worlds(
             names=_NAMES,

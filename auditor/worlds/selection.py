@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -12,21 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Witness
 from fedrec_auditor.auditor.worlds.decision_rules import (
+    FIRST,
     SECOND,
     SIMPLER,
     Candidate,
     DecisionRule,
-    Guesser,
     SampleBudget,
     candidate_rules,
-    count_guesses,
     expected_at_a_glance,
+    first_best,
 )
 from fedrec_auditor.auditor.worlds.estimators.base import Request
-from fedrec_auditor.auditor.worlds.exclusive_values import exclusive_rules
+from fedrec_auditor.auditor.worlds.exclusive_values import ExclusiveRule, exclusive_rules
 from fedrec_auditor.auditor.worlds.fields import Fields
-from fedrec_auditor.auditor.worlds.guesses import coin_tosses
+from fedrec_auditor.auditor.worlds.guesses import GuessCounts
 from fedrec_auditor.auditor.worlds.statistics import (
     EntryNames,
     Outcome,
@@ -123,6 +124,8 @@ _CLOSE = 0.05
 
 
 _Cut = Candidate[DecisionRule]
+Guesser = DecisionRule | ExclusiveRule
+"""A rule that guesses the world of an output, or abstains."""
 
 
 class Selection(NamedTuple):
@@ -155,20 +158,15 @@ def select_rules(
     worlds: Worlds,
     asked: Request,
     rng: np.random.Generator,
-    *,
-    most: int = LARGEST_SPLIT,
-    tossed: bool = False,
     judging: np.random.Generator | None = None,
 ) -> Selection:
-    """What a split, of ``most`` outputs of each world, selects: the rule of ``choose``.
+    """The rule of ``choose`` that a split of each world's outputs selects for those that are left.
 
-    For as many more as are left, or as a coin may be ``tossed``. With ``judging``, a generator of
-    draws that judge them, the rules of ``select``.
+    With ``judging``, a generator of draws that judge them, the rules of ``select``.
     """
     sizes = worlds.sizes(asked.samples)
-    split = SelectionSplit.draw(worlds, min(split_size(min(sizes)), most), rng)
-    left = [size - split.size for size in sizes[:2]]
-    draws = coin_tosses(worlds, left)[0] if tossed else 2 * (min(sizes) - split.size)
+    split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
+    draws = 2 * (min(sizes) - split.size)
     budget = SampleBudget(draws=draws, delta=asked.delta, alpha=asked.alpha)
     if judging is not None:
         return split.select(budget, worlds, judging)
@@ -475,16 +473,48 @@ def simplest_best(candidates: Sequence[_Cut]) -> _Cut | None:
 
     One in values of entries is taken if it is expected to show so little less than another one.
     """
-    best = _first_best(candidates)
-    plain = _first_best([each for each in candidates if each.rule.statistic.plain])
+    best = first_best(candidates)
+    plain = first_best(each for each in candidates if each.rule.statistic.plain)
     if best is None or plain is None:
         return best
     return plain if plain.expected >= best.expected * (1.0 - _CLOSE) > 0 else best
 
 
-def _first_best(candidates: Sequence[_Cut]) -> _Cut | None:
-    best: _Cut | None = None
-    for each in candidates:
-        if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
-            best = each
-    return best
+def count_guesses(
+    worlds: Worlds,
+    rules: Sequence[tuple[int, int, Guesser]],
+    sizes: Mapping[int, int],
+    streams: Sequence[np.random.Generator],
+    shape: tuple[int, ...],
+) -> NDArray[np.int64]:
+    """Guesses of each of the rules between two worlds, (rules, world, world guessed).
+
+    So many outputs of each world are drawn, in blocks, whose memory this is.
+    """
+    tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
+    for world, block in worlds.drawn(sizes, streams, shape):
+        for (a, b, rule), table in zip(rules, tables, strict=True):
+            if world in (a, b):
+                table[int(world == b)] += rule.count(block)
+    return tables
+
+
+def guess_witness(
+    worlds: Worlds, pair: tuple[int, int], rule: Guesser, found: GuessCounts, drawn: Sequence[int]
+) -> Witness:
+    """The side of a rule that was right more often; so many of either world were ``drawn``."""
+    (right, wrong), side, (one, other), (n, m) = max(
+        (
+            (found.first, FIRST, pair, (drawn[0], drawn[1])),
+            (found.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
+        ),
+        key=lambda s: (s[1] in rule.sides, (s[0][0] + 1) / (s[0][1] + 1)),
+    )
+    note = f"shares seen: {right} of {n} draws against {wrong} of {m}"
+    if -side in rule.sides:
+        note += (
+            f"; {worlds.names[other]} guessed on {rule.words(-side)} too, right {found.right} of "
+            f"{found.right + found.wrong} times in all"
+        )
+    chances = right / max(n, 1), wrong / max(m, 1)
+    return worlds.witness((one, other), worlds.said(rule.words(side)), chances, note)

@@ -102,63 +102,43 @@ class Worlds:
         """
         return checked_outputs(self.draw(world, size, rng), size, self._label(world))
 
-    def blocks(
-        self,
-        world: int,
-        samples: int,
-        rng: np.random.Generator,
-        shape: tuple[int, ...] | None = None,
-    ) -> Iterator[NDArray[Any]]:
-        """``samples`` outputs in blocks, see ``BLOCK``, each from a generator of its own.
-
-        InputError unless all outputs have one shape: ``shape`` if it is given.
-        """
-        step, total = _FIRST_BLOCK, samples
-        while samples > 0:
-            block = self.sample(world, min(step, samples), rng.spawn(1)[0])
-            shape = self._one_shape(world, shape, block)
-            yield block
-            samples -= len(block)
-            stage("draw", total - samples, total)
-            step = min(BLOCK, max(1, BLOCK_ENTRIES // max(1, block[0].size)))
-
     def drawn(
         self,
         sizes: Mapping[int, int],
         streams: Sequence[np.random.Generator],
         shape: tuple[int, ...] | None = None,
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """So many outputs of each of these worlds, in blocks with their world; see ``blocks``.
+        """So many outputs of each of these worlds, in blocks with their world; see ``BLOCK``.
 
         Where ``mixed`` draws them the worlds come in random order: what drifts with time, or with
-        the number of calls, is then independent of the world. ``streams`` are one a world.
+        the number of calls, is then independent of the world. Else they come one after the other.
+        ``streams`` are one a world; each block is drawn from a generator of its own. InputError
+        unless all outputs of a world have one shape: ``shape`` if it is given.
         """
-        if self.mixed is None:
-            for (world, size), stream in zip(sizes.items(), streams, strict=True):
-                for block in self.blocks(world, size, stream, shape):
+        mixed, numbers = self.mixed, [*sizes]
+        shapes = dict.fromkeys(numbers, shape)
+        groups = [numbers] if mixed else [[number] for number in numbers]
+        for together, rng in zip(groups, streams, strict=False):
+            left = np.array([sizes[world] for world in together])
+            total, step = int(left.sum()), _FIRST_BLOCK
+            while left.any():
+                taken, entries = np.minimum(left, step), 1
+                if mixed is None:
+                    block = self.sample(together[0], int(taken[0]), rng.spawn(1)[0])
+                    blocks: Mapping[int, NDArray[Any]] = {together[0]: block}
+                else:  # the next of a random order of all that are left
+                    taken = rng.multivariate_hypergeometric(left, min(step, int(left.sum())))
+                    order = rng.permutation(np.repeat(numbers, taken))
+                    blocks = mixed(order, rng.spawn(1)[0])
+                for world, block in blocks.items():
+                    if (known := shapes[world]) is not None:
+                        check_one_shape(self._label(world), known, block.shape[1:])
+                    shapes[world] = block.shape[1:]
+                    entries = max(entries, block[0].size)
                     yield world, block
-            return
-        rng, numbers = streams[0], np.array(list(sizes))
-        left = np.array(list(sizes.values()))
-        total, step = int(left.sum()), _FIRST_BLOCK
-        shapes = dict.fromkeys(sizes, shape)
-        while left.any():  # the next of a random order of all that are left
-            taken = rng.multivariate_hypergeometric(left, min(step, int(left.sum())))
-            order, entries = rng.permutation(np.repeat(numbers, taken)), 1
-            for world, block in self.mixed(order, rng.spawn(1)[0]).items():
-                shapes[world] = self._one_shape(world, shapes[world], block)
-                entries = max(entries, block[0].size)
-                yield world, block
-            left = left - taken
-            stage("draw", total - int(left.sum()), total)
-            step = min(BLOCK, max(1, BLOCK_ENTRIES // entries))
-
-    def _one_shape(
-        self, world: int, shape: tuple[int, ...] | None, block: NDArray[Any]
-    ) -> tuple[int, ...]:
-        if shape is not None:
-            check_one_shape(self._label(world), shape, block.shape[1:])
-        return block.shape[1:]
+                left = left - taken
+                stage("draw", total - int(left.sum()), total)
+                step = min(BLOCK, max(1, BLOCK_ENTRIES // entries))
 
     def _label(self, world: int) -> str:
         return f"world {world} ({self.names[world]})"

@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
 from fedrec_auditor.attacks.membership_attacks import UserMembership, log_ratios
 from fedrec_auditor.attacks.readers.coordinate_reports import _typical
-from fedrec_auditor.auditor.games import metrics, user_membership
+from fedrec_auditor.auditor.games import membership, metrics
 from fedrec_auditor.auditor.games.game import Game, Halves
 from fedrec_auditor.auditor.games.metrics import auc, roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
@@ -147,7 +147,7 @@ def rows(
         confidence=0.95,
         rng=np.random.default_rng(4),
     )
-    return {row.metric: row for row in user_membership.play(game)}
+    return {row.metric: row for row in membership.play_users(game)}
 
 
 @pytest.mark.parametrize("vantage", WEAKER)

@@ -18,7 +18,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Side
-from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, RuleAndLimit
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import event_epsilon
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
@@ -36,20 +36,15 @@ from tests.contracts.worlds import (
     response,
     worlds_of,
 )
-from tests.points import later
 
 P_VALUE = 1e-9
 RUNS = 60
 ESTIMATORS: dict[str, Estimator] = members("estimators")
-SLOW = ("anytime",)  # hundreds of bounds of it take seconds
 
 
 estimator = each(ESTIMATORS)
 
 
-@pytest.mark.parametrize(
-    "estimator", [later(e) if n in SLOW else e for n, e in ESTIMATORS.items()], ids=ESTIMATORS
-)
 def test_calibration(estimator: Estimator) -> None:
     """The bound is above the truth in no more runs than its confidence allows."""
     for name, world in WORLDS.items():
@@ -111,8 +106,7 @@ def test_largest(estimator: Estimator) -> None:
         assert few <= largest + 1e-8 < enough + 2e-8, f"{needed} samples are not the fewest"
 
 
-@only("estimator", ESTIMATORS, lambda each: isinstance(each, RuleAndLimit))
-def test_foreseen(estimator: RuleAndLimit) -> None:
+def test_foreseen(estimator: Estimator) -> None:
     """The foreseen bound of two Gaussians is about the one they show."""
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01

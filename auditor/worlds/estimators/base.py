@@ -1,4 +1,4 @@
-"""What every estimator offers, and all of it that is not its own: a rule and a limit are."""
+"""The estimator: a rule and a limit are its own, and all else that it offers is here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import bisect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,67 +26,6 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 FEWEST_SAMPLES = 10
 """Draws of each world that every estimator needs."""
 _MOST_SAMPLES = 1 << 50
-
-
-class Estimator(Protocol):
-    """Draws from worlds, and bounds epsilon from below at the stated confidence.
-
-    Members inherit from this class, for ``bound`` and ``needed``, or from ``RuleAndLimit``, for
-    ``bounds`` as well.
-    """
-
-    @property
-    def reference(self) -> str:
-        """The theorem the bound rests on."""
-        ...
-
-    def bounds(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidences: Sequence[float],
-        samples: int,
-        rng: np.random.Generator,
-    ) -> tuple[Bound, ...]:
-        """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
-
-        ``samples`` are the draws of each world, those that choose what to look at included; of
-        stored outputs all are used, however many there are of either world. What is looked at is
-        chosen for the first confidence; each bound holds at its own. Draws are streamed: memory
-        does not grow with ``samples``. InputError for outputs of which the estimator can make
-        nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a confidence that is none.
-        """
-        ...
-
-    def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The largest bound that so many draws of each world can show: of worlds without noise."""
-        ...
-
-    def bound(
-        self,
-        worlds: Worlds,
-        *,
-        delta: float,
-        confidence: float,
-        samples: int,
-        rng: np.random.Generator,
-    ) -> Bound:
-        """The one lower bound at ``confidence``: see ``bounds``."""
-        (found,) = self.bounds(
-            worlds, delta=delta, confidences=(confidence,), samples=samples, rng=rng
-        )
-        return found
-
-    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
-        """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
-        check_epsilon(epsilon)
-        return fewest_samples(
-            lambda samples: exceeds(
-                self.largest(samples, delta=delta, confidence=confidence), epsilon
-            ),
-            _MOST_SAMPLES,
-        )
 
 
 Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -113,7 +52,7 @@ class Limit(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What was seen in so many ``draws`` of all worlds: its limit at an error; more on the source.
+    """Counts from so many ``draws`` of all worlds, as a limit at an error; more on the source.
 
     >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
     Limit(epsilon=-0.0, largest=inf, witness=None)
@@ -124,15 +63,21 @@ class Observation(NamedTuple):
     remark: str = ""
 
 
-class RuleAndLimit(Estimator, ABC):
-    """An estimator of which a member says what it looks at, and the limit that follows.
+class Estimator(ABC):
+    """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
-    ``source`` names its way.
+    A member says how it draws (``look``), and which limit is to be expected (``foreseen``); all
+    else is here. ``reference`` is the theorem that the bound rests on, ``source`` names its way.
     """
 
     @property
+    @abstractmethod
+    def reference(self) -> str:
+        """The theorem the bound rests on."""
+
+    @property
     def source(self) -> str:
-        """What a bound is told to come from."""
+        """The words that say how a bound was found."""
         return self.reference
 
     @abstractmethod
@@ -159,7 +104,14 @@ class RuleAndLimit(Estimator, ABC):
         samples: int,
         rng: np.random.Generator,
     ) -> tuple[Bound, ...]:
-        """See ``Estimator``."""
+        """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
+
+        ``samples`` are the draws of each world, those that choose what to look at included; of
+        stored outputs all are used, however many there are of either world. What is looked at is
+        chosen for the first confidence; each bound holds at its own. Draws are streamed: memory
+        does not grow with ``samples``. InputError for outputs of which the estimator can make
+        nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a confidence that is none.
+        """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
         asked = Request(check_samples(samples), check_delta(delta), errors[0])
         seen = self.look(worlds, asked, rng)
@@ -179,10 +131,25 @@ class RuleAndLimit(Estimator, ABC):
             for confidence, (epsilon, largest, witness) in zip(confidences, limits, strict=True)
         )
 
+    def bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
+        """The one lower bound at ``confidence``: see ``bounds``, whose arguments it has besides."""
+        (found,) = self.bounds(worlds, confidences=(confidence,), **asked)
+        return found
+
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """See ``Estimator``."""
+        """The largest bound that so many draws of each world can show: of worlds without noise."""
         alpha = 1 - check_confidence(confidence)
         return self.most(check_samples(samples), delta=check_delta(delta), alpha=alpha)
+
+    def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
+        """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
+        check_epsilon(epsilon)
+        return fewest_samples(
+            lambda samples: exceeds(
+                self.largest(samples, delta=delta, confidence=confidence), epsilon
+            ),
+            _MOST_SAMPLES,
+        )
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:

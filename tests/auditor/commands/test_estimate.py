@@ -116,7 +116,7 @@ def test_only_what_is_asked_for_is_shown(scores: str) -> None:
     ("words", "message"),
     [
         (["--curve", "--one-run"], "with the estimator all-thresholds, got --one-run"),
-        (["--renyi", "2", "--estimator", "anytime"], "got --estimator anytime"),
+        (["--renyi", "2", "--estimator", "joint-binomial"], "got --estimator joint-binomial"),
         (["--renyi", "1"], "a Renyi order above 1, got 1."),
         (["--renyi", "nan"], "a Renyi order above 1, got nan"),
         (["--renyi", "inf"], "a Renyi order above 1, got inf"),

@@ -1,4 +1,4 @@
-"""A game of an attack on a view, as an audit of one target plays it."""
+"""Games as an audit of one target plays them: of an attack on a view, and with a canary."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from fedrec_auditor.accountants.statements import Scope
+from fedrec_auditor.auditor.games.canary import small_population
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, Played, Setting
 from fedrec_auditor.auditor.games.game import Game
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import View
+
+DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
+POPULATION = small_population(DATA, 8, 10)
+SURE = 1 - 1e-6
+"""A confidence that no test misses by chance."""
 
 
 def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **more: Any) -> Game:
@@ -16,3 +26,12 @@ def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **m
     usual: dict[str, Any] = {"target": "it", "name": "scripted", "quick": True, "confidence": 0.95}
     rng = np.random.default_rng(seed)
     return Game(attack=attack, view=view, interactions=interactions, rng=rng, **usual | more)
+
+
+def play(
+    game: CanaryGame, setting: Setting, scope: Scope, delta: float = 0.0, seed: int = 1, **more: Any
+) -> Played:
+    """A setting by the default estimator, from runs of a seed, without accountants."""
+    usual: dict[str, Any] = {"accountants": (), "confidence": SURE}
+    rng = np.random.default_rng(seed)
+    return game.play(setting, scope, delta, JointBinomial(), rng=rng, **usual | more)

@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import crowd_game, projection
-from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, candidates, small_population
+from fedrec_auditor.auditor.games.canary import NEW_ITEMS, Canaries, candidates
 from fedrec_auditor.auditor.games.canary_game import (
     RESOLVED,
     Draws,
@@ -36,6 +36,7 @@ from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.games.crowd_game import Trainings, broadcast_of, opening
 from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import Rounds
+from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
@@ -44,7 +45,6 @@ from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import Join
 from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, WeightedSum
 from fedrec_auditor.reports.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
@@ -52,11 +52,9 @@ from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
 from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+from tests.auditor.games.played import DATA, POPULATION, SURE, play
 from tests.points import later
 
-DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
-POPULATION = small_population(DATA, 8, 10)
-SURE = 1 - 1e-6
 USER = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
 PRESENCE = replace(USER, adjacency=Adjacency.ADD_REMOVE)
 
@@ -230,7 +228,7 @@ def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.directions(system, canary.profiles, chosen, rng, 4)
+    along = projection.expected(system, canary.profiles, chosen, rng, 4).apart
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -254,7 +252,7 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
     broadcast = broadcast_of(opening(quiet, POPULATION, rng))
     profiles = canary.profiles
-    along = projection.directions(loud, profiles, broadcast, rng, 4)
+    along = projection.expected(loud, profiles, broadcast, rng, 4).apart
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
@@ -371,34 +369,19 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
     "case", [later(case) if case == "noise of the server" else case for case in CASES]
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
-    from fedrec_auditor.auditor.judging import accounting
-
     target, name, vantage = CASES[case]
     game, ground = CANARY_GAMES[name], Ground(target=target, interactions=DATA, size=(4, 6))
-    compared = 0
+    compared, every = 0, accounting.all_accountants()
     for setting in game.settings(ground, np.random.default_rng(1)):
         assert isinstance(setting, Setting)
         store = Memory()
         for scope, delta in setting.bounds:
             if scope.vantage is not vantage:
                 continue
-            result = game.play(
-                setting,
-                scope,
-                delta,
-                JointBinomial(),
-                runs=40,
-                confidence=SURE,
-                store=store,
-                accountants=accounting.all_accountants(),
-                rng=np.random.default_rng(2),  # the same runs for every bound
-            )
+            # Of one seed, for the same runs for every bound.
+            result = play(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
             proved = accounting.least_upper_bound(
-                setting.target,
-                scope,
-                setting.population,
-                delta,
-                accounting.all_accountants(),
+                setting.target, scope, setting.population, delta, every
             )
             assert proved is not None
             assert 0.0 <= result.measured.bound.epsilon <= proved.epsilon

@@ -31,10 +31,8 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
@@ -44,16 +42,9 @@ from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPriv
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Uploads
+from tests.auditor.games.played import DATA, POPULATION, SURE, play
 
-DATA = Synthetic(n_users=60, n_items=20, profile=6).load()
-POPULATION = canaries.small_population(DATA, 8, 10)
-SURE = 1 - 1e-6
-USER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.ROUND,
-)
+USER = replace(any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND), adjacency=Adjacency.REPLACE)
 SIZE = 400
 
 
@@ -119,16 +110,7 @@ def setting(target: Target, data: Interactions = DATA) -> Setting:
 def bound(target: Target, size: int = SIZE, confidence: float = SURE, delta: float = 0.0) -> Bound:
     made = setting(target)
     (scope,) = made.scopes
-    played = GAME.play(
-        made,
-        scope,
-        delta,
-        JointBinomial(),
-        runs=size,
-        confidence=confidence,
-        accountants=(),
-        rng=np.random.default_rng(1),
-    )
+    played = play(GAME, made, scope, delta, runs=size, confidence=confidence)
     return played.measured.bound
 
 
@@ -400,17 +382,7 @@ def flips(history: Any, model: Any, rng: np.random.Generator) -> Any:
 def test_a_client_of_ones_own_is_proved_from_its_code() -> None:
     setting = own_setting(flips)
     (scope,) = setting.scopes
-    played = GAME.play(
-        setting,
-        scope,
-        0.0,
-        JointBinomial(),
-        runs=200,
-        confidence=0.95,
-        accountants=(),
-        rng=np.random.default_rng(1),
-    )
-    (finding,) = played.findings
+    (finding,) = play(GAME, setting, scope, runs=200, confidence=0.95).findings
     assert finding.verdict is Verdict.VIOLATED
     assert finding.measured is not None
     assert finding.measured.epsilon == pytest.approx(np.log(4.0), rel=1e-12)

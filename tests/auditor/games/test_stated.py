@@ -12,12 +12,14 @@ import pytest
 from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
-from fedrec_auditor.accountants.statements import Unit
-from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting, SingleRemovalBound
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import Trainings
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.plan.sources import in_memory
+from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
+from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 TABLE = (np.random.default_rng(0).random((60, 60)) < 0.3).astype(float)
 
@@ -154,3 +156,24 @@ def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
         (told,) = [each for each in played if isinstance(each, NotPlayed)]
         assert [scope.unit for scope in told.scopes] == [Unit.RATING]
         assert len(played) == 2
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05])
+def test_half_a_bound_for_two_is_one_for_one(delta: float) -> None:
+    """Two removals of 1 each under Gaussian, or at delta 0 Laplace, noise."""
+    worlds = Worlds(
+        names=("two are there", "none"),
+        scope=any_pair(Unit.USER, Vantage.AGGREGATE, Horizon.ROUND),
+        draw=lambda world, size, rng: (
+            2.0 * (world == 0) + (rng.normal(size=size) if delta else rng.laplace(size=size))
+        ),
+    )
+    true = gaussian_epsilon(delta, 1.0) if delta else 1.0
+    estimator = SingleRemovalBound(estimator=JointBinomial(), claimed=true)
+    found = estimator.bound(
+        worlds, delta=delta, confidence=0.99, samples=20_000, rng=np.random.default_rng(1)
+    )
+    assert 0.5 * true < found.epsilon <= true
+    assert found.delta == delta
+    largest = estimator.largest(20_000, delta=delta, confidence=0.99)
+    assert found.epsilon <= largest == pytest.approx(found.largest)

@@ -29,9 +29,7 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
 from fedrec_auditor.auditor.worlds.estimators.base import Request
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import (
     AllThresholds,
-    Anytime,
     JointBinomial,
-    _share,
 )
 from fedrec_auditor.auditor.worlds.guesses import (
     _FAMILIES,
@@ -45,8 +43,7 @@ from fedrec_auditor.auditor.worlds.guesses import (
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import RARE, SelectionSplit, select_rules, split_size
 from fedrec_auditor.auditor.worlds.statistics import Number, Outcome, cuts_between, histogram
-from tests.contracts.worlds import estimate, gaussian, worlds_of
-from tests.contracts.worlds import response as two_answers
+from tests.contracts.worlds import gaussian, worlds_of
 from tests.points import later
 from tests.specimens.randomizer import Randomizer, k_ary, one_hot, rate, response
 
@@ -131,39 +128,6 @@ def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
     )
     assert curve.epsilon(delta) == bound.epsilon > 0
     assert curve.delta(bound.epsilon) == pytest.approx(delta, abs=1e-12)
-
-
-SAMPLES = 200_000
-
-
-def test_shares_of_the_looks_add_up_to_one() -> None:
-    assert sum(map(_share, range(1, 10_000))) == pytest.approx(1, abs=1e-4)
-
-
-def test_it_stops_once_a_claim_is_refuted() -> None:
-    leak = two_answers(1.0)
-    worlds = worlds_of(leak.a, leak.b)
-    whole = estimate(Anytime(), worlds, samples=SAMPLES)
-    stopped = estimate(Anytime(above=0.5), worlds, samples=SAMPLES)
-    assert whole.samples == 2 * SAMPLES
-    assert stopped.samples < SAMPLES / 3
-    assert 0.5 < stopped.epsilon <= whole.epsilon
-
-
-def test_it_stops_once_it_is_precise_enough() -> None:
-    leak = two_answers(1.0)
-    found = estimate(Anytime(precision=0.1), worlds_of(leak.a, leak.b), samples=SAMPLES)
-    assert found.samples < SAMPLES
-    assert found.epsilon > 0.85
-
-
-def test_stopping_at_a_lucky_look_is_paid_for() -> None:
-    leak, misses, runs = two_answers(1.0), 0, 100
-    worlds, estimator = worlds_of(leak.a, leak.b), Anytime(above=1.0)
-    for run in range(runs):
-        found = estimate(estimator, worlds, confidence=0.8, samples=5_000, seed=run)
-        misses += found.epsilon > 1.0
-    assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
 
 
 # The black-box measurement: how tight it is, what it finds, what it costs, what it says.

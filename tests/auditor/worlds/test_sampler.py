@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,15 @@ def worlds(draw: Any) -> Worlds:
     return Worlds(names=("a one", "a zero"), scope=SCOPE, draw=draw)
 
 
+def blocks_of(
+    found: Worlds, world: int, size: int, seed: int = 0, shape: tuple[int, ...] | None = None
+) -> list[Any]:
+    """Blocks of one world, in the order of its own."""
+    alone = replace(found, mixed=None)
+    drawn = alone.drawn({world: size}, [np.random.default_rng(seed)], shape)
+    return [block for _, block in drawn]
+
+
 @pytest.mark.parametrize(
     ("drawn", "said"),
     [
@@ -46,11 +56,7 @@ def test_what_is_no_output_is_refused_by_its_world(drawn: Any, said: str) -> Non
 
 def test_blocks_are_bounded_and_each_is_drawn_by_a_generator_of_its_own() -> None:
     samples = 3 * BLOCK + 100
-    blocks = list(
-        worlds(lambda world, size, rng: rng.random(size)).blocks(
-            1, samples, np.random.default_rng(0)
-        )
-    )
+    blocks = blocks_of(worlds(lambda world, size, rng: rng.random(size)), 1, samples)
     assert sum(map(len, blocks)) == samples
     assert max(map(len, blocks)) == BLOCK
     assert len({float(block[0]) for block in blocks}) == len(blocks)
@@ -58,7 +64,7 @@ def test_blocks_are_bounded_and_each_is_drawn_by_a_generator_of_its_own() -> Non
 
 def test_wide_outputs_come_in_small_blocks() -> None:
     wide = worlds(lambda world, size, rng: np.zeros((size, 1 << 16), dtype=np.int8))
-    sizes = [len(block) for block in wide.blocks(0, 500, np.random.default_rng(0))]
+    sizes = [len(block) for block in blocks_of(wide, 0, 500)]
     assert sum(sizes) == 500
     assert max(sizes) == BLOCK_ENTRIES >> 16
 
@@ -66,15 +72,15 @@ def test_wide_outputs_come_in_small_blocks() -> None:
 def test_outputs_of_a_world_have_one_shape() -> None:
     uneven = worlds(lambda world, size, rng: np.zeros((size, size)))
     with pytest.raises(InputError, match="one shape for world 1"):
-        list(uneven.blocks(1, 200, np.random.default_rng(0)))
+        blocks_of(uneven, 1, 200)
     square = worlds(lambda world, size, rng: np.zeros((size, 2)))
     with pytest.raises(InputError, match="one shape"):
-        list(square.blocks(0, 10, np.random.default_rng(0), shape=(3,)))
+        blocks_of(square, 0, 10, shape=(3,))
 
 
 def drawn(call: Any, value: Any, seed: int) -> list[str]:
     shapes = Sampler.of(call).shapes()
-    blocks = shapes.worlds([value]).blocks(0, 1000, np.random.default_rng(seed))
+    blocks = blocks_of(shapes.worlds([value]), 0, 1000, seed)
     return [word for block in blocks for word in np.unique(block).tolist()]
 
 

@@ -184,8 +184,10 @@ def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
     rng = np.random.default_rng(8)
     ordered = np.sort(rng.normal(size=4000))
     found = CanaryScores.of(ordered, ordered).worlds(CANARY_USER, rng)
-    first = np.concatenate(list(found.blocks(0, 1000, rng)))
-    rest = np.concatenate(list(found.blocks(0, 3000, rng)))
+    first, rest = (
+        np.concatenate([block for _, block in found.drawn({0: size}, [rng])])
+        for size in (1000, 3000)
+    )
     assert abs(first.mean()) < 0.2
     assert np.array_equal(np.sort(np.append(first, rest)), ordered)
 

@@ -16,7 +16,6 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
     Candidate,
     DecisionRule,
     SampleBudget,
-    count_guesses,
 )
 from fedrec_auditor.auditor.worlds.exclusive_values import (
     ExclusiveRule,
@@ -24,7 +23,7 @@ from fedrec_auditor.auditor.worlds.exclusive_values import (
     fingerprints,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.selection import judge, simplest_best
+from fedrec_auditor.auditor.worlds.selection import count_guesses, judge, simplest_best
 from fedrec_auditor.auditor.worlds.statistics import Number, place_in_period
 from tests.points import later
 

@@ -1,0 +1,312 @@
+"""Order of the rows in messages, by the truth or by devices' code, and that code by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from fedrec_auditor import RecordingWriter, attack_recording, audit_system
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.auditor.games.row_order import ClientOrder, ItemOrder, SimulatedClient
+from fedrec_auditor.reports.glance import glances
+from fedrec_auditor.reports.severity import Severity
+from fedrec_auditor.targets.components import Dense
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfSp as Lcf
+from fedrec_auditor.targets.recorded.recording import Recording
+from fedrec_auditor.targets.recorded.recording_writer import Truth
+from fedrec_auditor.targets.transcript import HistoriesRefused, Kind, RoundView
+from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
+from tests.attacks.parts.test_shadow_reader import ITEMS, USERS, Device, Parts, histories, view
+
+N_SENDERS, N_ITEMS = 24, 30
+ROWS = np.arange(N_ITEMS)
+SHUFFLED = np.random.default_rng(5).permutation(N_ITEMS)
+
+
+def held_by(users: int = N_SENDERS) -> NDArray[np.bool_]:
+    rng = np.random.default_rng(0)
+    return rng.permuted(np.tile(ROWS < 6, (users, 1)), axis=1)
+
+
+def recorded(
+    folder: Path, met: NDArray[np.bool_], rows: NDArray[np.int64], count: int, **manifest: Any
+) -> Path:
+    """A log of one round in which each device moves the rows of its items, of ``count`` rows."""
+    model = np.ones((count, 2), np.float32)
+    with RecordingWriter(folder, **({"n_items": count, "kinds": "model"} | manifest)) as writer:
+        writer.round(1, {"item": model})
+        for user, own in enumerate(met):
+            sent = model.copy()
+            sent[rows[own]] += 1 + user
+            writer.upload(user, {"item": sent})
+    return folder
+
+
+def order_of(folder: Path, met: NDArray[np.bool_], items: NDArray[np.int64] = ROWS) -> ItemOrder:
+    data = Interactions(
+        name="truth", users=np.arange(len(met)), items=items, ratings=Interactions.of(met).ratings
+    )
+    return ItemOrder.of(Recording.open(folder), Truth(data), None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "manifest", "items"),
+    [
+        (ROWS + 1, N_ITEMS + 1, {}, ROWS),  # a padding row
+        (ROWS + 1, N_ITEMS + 1, {"n_items": N_ITEMS}, ROWS),
+        (ROWS + 3, N_ITEMS + 5, {}, ROWS),
+        (ROWS, N_ITEMS, {}, ROWS + 1),  # numbers from 1
+        (ROWS, N_ITEMS, {}, 7 * ROWS + 100),
+        (np.argsort(np.argsort(ROWS.astype(str))), N_ITEMS, {}, ROWS),  # sorted as texts
+        (SHUFFLED, N_ITEMS, {}, ROWS),
+        (SHUFFLED + 1, N_ITEMS + 1, {}, ROWS),
+        (SHUFFLED, N_ITEMS, {"items": ROWS.tolist()}, ROWS),  # said wrongly
+    ],
+)
+def test_rows_are_read_as_the_items_that_messages_bear_out(
+    tmp_path: Path,
+    rows: NDArray[np.int64],
+    count: int,
+    manifest: dict[str, Any],
+    items: NDArray[np.int64],
+) -> None:
+    met = held_by()
+    found = order_of(recorded(tmp_path, met, rows, count, **manifest), met, items)
+    named = np.array(found.recording.manifest.items)
+    for item, row in enumerate(rows):  # items that the same users met are alike
+        alike = (met == met[:, [item]]).all(axis=0)
+        assert named[row] in items[alike]
+    assert found.assumed.startswith("Assumed: row ")
+    assert not found.doubt
+
+
+@pytest.mark.parametrize("manifest", [{}, {"items": ROWS.tolist()}])
+def test_rows_in_the_order_of_the_manifest_are_left_as_they_are(
+    tmp_path: Path, manifest: dict[str, Any]
+) -> None:
+    met = held_by()
+    found = order_of(recorded(tmp_path, met, ROWS, N_ITEMS, **manifest), met)
+    assert (found.notes, found.assumed, found.doubt) == ((), "", "")
+    assert found.recording.manifest == Recording.open(tmp_path).manifest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_order_fits_messages_that_tell_nothing_of_their_senders(
+    tmp_path: Path, seed: int
+) -> None:
+    """As popular as the items are, but of others' held_by: a control by permuted truths."""
+    rng = np.random.default_rng(seed)
+    met, sent = rng.random((2, N_SENDERS, N_ITEMS)) < 0.8 / np.sqrt(1 + ROWS)
+    found = order_of(recorded(tmp_path / "a", sent, ROWS, N_ITEMS), met)
+    assert found.doubt.startswith("It is not known which item each row is")
+    assert not found.assumed
+    found = order_of(recorded(tmp_path / "b", sent, ROWS, N_ITEMS, items=ROWS.tolist()), met)
+    assert found.doubt.startswith("Messages tell items for sure")  # the senders may be others
+    assert not found.assumed
+
+
+def test_a_padding_row_hides_no_leak(tmp_path: Path) -> None:
+    met = held_by()
+    recorded(tmp_path, met, ROWS + 1, N_ITEMS + 1)
+    record = attack_recording(
+        tmp_path, truth=met.astype(float), attacks=["interaction-reconstruction"], jobs=1
+    )
+    (row,) = [row for row in record.attacks if row.metric == "interaction F1"]
+    assert row.value == 1.0
+    assert "Assumed: row 1 is item 0, row 2 is item 1, and so on (of 31 rows 1" in row.note
+    assert any(note.startswith("Assumed: row 1 is item 0") for note in record.notes)
+    (glance,) = glances(record)
+    assert glance.severity is Severity.CRITICAL
+
+
+def test_a_failure_on_rows_that_may_be_any_items_is_not_assessed(tmp_path: Path) -> None:
+    """Of noise too, unless the manifest says which item each row is."""
+    met, rng = held_by(), np.random.default_rng(0)
+    levels = []
+    for items in (None, ROWS.tolist()):
+        folder = tmp_path / str(items is None)
+        with RecordingWriter(folder, n_items=N_ITEMS, kinds="change", items=items) as writer:
+            writer.round(1, {"item": np.zeros((N_ITEMS, 4))})
+            for user in range(N_SENDERS):
+                writer.upload(user, {"item": rng.normal(size=(N_ITEMS, 4))})
+        names = ["interaction-reconstruction", "interaction-membership"]
+        record = attack_recording(folder, truth=met.astype(float), attacks=names, jobs=1)
+        levels.append(glances(record)[0].severity)
+        told = [row.reason for row in record.skipped if row.attack in names]
+        assert len(told) == (2 if items is None else 0)
+        assert all('Give "items": [...] in ' in reason for reason in told)
+    assert levels == [Severity.NOT_ASSESSED, Severity.LOW]
+
+
+OWN = np.arange(ITEMS)
+MIXED = np.random.default_rng(5).permutation(ITEMS)
+PAIRS = OWN ^ 1  # each item in its neighbour's row
+
+
+def vector(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Parts]:
+    """A noisy 1 in the row of each item met."""
+
+    def message(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+        sent = 0.3 * rng.normal(size=count)
+        sent[rows[items]] += 1.0
+        return {"values": sent}
+
+    return message
+
+
+def table(rows: NDArray[np.intp], count: int = ITEMS) -> Callable[..., Parts]:
+    """Rows moved anywhere of the items met, among noise."""
+
+    def message(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+        sent = 0.3 * rng.normal(size=(count, 4))
+        sent[rows[items]] += rng.normal(size=(len(items), 4))
+        return {"item": sent}
+
+    return message
+
+
+@pytest.mark.parametrize(
+    ("form", "rows", "count"),
+    [
+        (vector, MIXED, ITEMS),
+        (vector, PAIRS, ITEMS),
+        (vector, np.roll(OWN, -1), ITEMS),  # one off, around the end
+        (vector, OWN + 1, ITEMS + 1),  # a padding row
+        (table, PAIRS, ITEMS),
+        (table, MIXED + 2, ITEMS + 3),
+    ],
+)
+def test_rows_in_another_order_are_read_as_the_items(
+    form: Callable[..., Callable[..., Parts]], rows: NDArray[np.intp], count: int
+) -> None:
+    seen = view(Device(form(rows, count), seconds=0.0))
+    found = ClientOrder.of(seen)
+    ((name, order),) = found.orders.items()
+    assert order.tolist() == rows.tolist()
+    assert f"stand in the rows of {name!r}: {rows[0]}, {rows[1]}, ..." in found.assumed
+    assert not found.doubt
+    told = reading.evidence(found.read(seen), np.arange(USERS)).log_ratio
+    assert told is not None
+    assert roc_auc_score(histories().ravel(), told.ravel()) > 0.9
+
+
+def active(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    return {"values": rng.normal(size=ITEMS) + len(items) * np.sin(OWN)}
+
+
+def noise(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
+    return {"values": rng.normal(size=ITEMS)}
+
+
+@pytest.mark.parametrize("message", [vector(OWN), table(OWN), active, noise])
+def test_items_in_their_order_and_messages_of_none_are_left_as_they_are(
+    message: Callable[..., Parts],
+) -> None:
+    """The number of items that a device has met gives no order, and raises no doubt."""
+    assert ClientOrder.of(view(Device(message, seconds=0.0))) == ClientOrder()
+
+
+def test_devices_hear_and_send_models_in_the_order_of_the_items() -> None:
+    """With a padding row, which they hear as it was."""
+    heard = []
+    raw = np.concatenate([[7.0], OWN])[:, None]
+
+    class Listening(Device):
+        def __call__(self, met, broadcast, rng):  # type: ignore[no-untyped-def]
+            heard.append(broadcast)
+            return super().__call__(met, broadcast, rng)
+
+    device = Listening(table(OWN + 1, ITEMS + 1), seconds=0.0)
+    seen = view(device)
+    rounds = tuple(replace(one, broadcast={"item": raw}) for one in seen.rounds)
+    order = ClientOrder({"item": OWN + 1})
+    read = order.read(replace(seen, rounds=rounds))
+    first: RoundView = read.rounds[0]
+    assert first.broadcast is not None
+    assert first.broadcast["item"].tolist() == OWN[:, None].tolist()
+    assert read.public.client is not None
+    sent = read.public.client(histories(), first.broadcast, np.random.default_rng(0))
+    assert sent.components["item"].shape == (ITEMS, 4)
+    assert heard[-1]["item"].tolist() == raw.tolist()
+
+
+def test_an_order_that_cannot_be_found_is_not_assessed() -> None:
+    """As many rows as no permutation is fitted to: no success proves nothing."""
+    count = 2_100
+    rows, rng = np.random.default_rng(5).permutation(count), np.random.default_rng(0)
+
+    def client(history, model, rng):  # type: ignore[no-untyped-def]
+        sent = np.zeros(count)
+        sent[rows[history.items]] = 1.0
+        return sent + 0.1 * rng.normal(size=count)
+
+    record = audit_system(
+        client,
+        data=(rng.random((12, count)) < 0.01).astype(float),
+        games=["local"],
+        attacks=["interaction-reconstruction"],
+        runs=40,
+        jobs=1,
+        upload_seconds=0.3,
+    )
+    (glance,) = glances(record)
+    assert glance.severity is Severity.NOT_ASSESSED
+    told = [row.reason for row in record.skipped if row.attack == "interaction-reconstruction"]
+    assert any("a failure proves nothing. Give rows=FUNCTION" in reason for reason in told)
+
+
+def test_made_up_users_have_what_is_public_and_no_users_data_are_held() -> None:
+    data = Synthetic(n_users=30, n_items=20, profile=8).load()
+    system = WrappedSystem(client=lambda history, model, rng: history.dense())
+    client = SimulatedClient.of(system, data)
+    assert client.nobody.n_users == client.nobody.ratings.nnz == 0
+    met = np.random.default_rng(0).random((50, 20)) < 0.4
+    (sent,) = client(met, None, np.random.default_rng(1)).components.values()
+    ratings = sent.dense(np.arange(50))
+    np.testing.assert_array_equal(ratings != 0, met)
+    assert set(np.unique(ratings[met])) == set(np.unique(data.ratings.data))
+
+
+class Drawing(Lcf):
+    """Devices that draw an item which they have not met."""
+
+    def upload(self, profiles: Any, *given: Any, **more: Any) -> Any:
+        if np.diff(profiles.ratings.indptr).max() == profiles.n_items:
+            raise ValueError("'a' cannot be empty")
+        return super().upload(profiles, *given, **more)
+
+
+class Diverging(WrappedSystem):
+    """Devices whose steps go on for as long as a history is."""
+
+    def upload(self, profiles: Any, *given: Any, **more: Any) -> Any:
+        sent = super().upload(profiles, *given, **more)
+        (part,) = sent.components.values()
+        values = part.dense(np.arange(profiles.n_users)).astype(float)
+        values[np.diff(profiles.ratings.indptr) == profiles.n_items] = np.nan
+        return replace(sent, components={"sent": Dense(values, Kind.CHANGE)})
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        (Drawing(), "ValueError: 'a' cannot be empty"),
+        (Diverging(client=lambda history, model, rng: history.dense()), "above 1e\\+13 or NaN"),
+    ],
+)
+def test_histories_at_which_a_target_fails_are_told_from_the_others(target: Any, why: str) -> None:
+    client = SimulatedClient.of(target, Synthetic(n_users=30, n_items=20, profile=8).load())
+    met = np.random.default_rng(0).random((5, 20)) < 0.4
+    met[3] = True
+    with pytest.raises(HistoriesRefused, match=why) as refused:
+        client(met, None, np.random.default_rng(1))
+    np.testing.assert_array_equal(refused.value.takes, [True, True, True, False, True])
