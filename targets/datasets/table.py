@@ -57,7 +57,6 @@ WANTED: Mapping[str, Column | str] = {
         what="rating",
         low=-np.inf,
         high=np.inf,
-        step=None,
         written=NUMBER,
         remedy=f"{REPAIR[:-1]}, or leave ratings out: --column rating={NONE}.",
     ),

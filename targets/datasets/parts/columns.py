@@ -110,26 +110,24 @@ FILL = "Fill it in, or leave the row out."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of finite numbers in [low, high], multiples of ``step`` where one is given.
+    """A column of finite numbers in [low, high].
 
     ``what`` names one number in errors, ``remedy`` what to do then; ``written`` is the form that a
-    field must match in full: DIGITS, NUMBER, or SPACED (whole numbers in any form of a number, with
-    spaces around it).
+    field must match in full: NUMBER, or of whole numbers DIGITS or SPACED (any form of a number,
+    with spaces around it).
     """
 
     what: str
     low: float = 0
     high: float = LARGEST
-    step: float | None = 1
     written: Pattern = DIGITS
     remedy: str = REPAIR
 
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of ``numbers`` (n,) the column may hold, (n,)."""
         good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
-        if self.step is not None and numbers.dtype.kind == "f":
-            steps = numbers / self.step
-            good &= steps == np.rint(steps)
+        if self.written is not NUMBER and numbers.dtype.kind == "f":
+            good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
@@ -156,9 +154,6 @@ class Column:
         if self.written is not NUMBER:
             end = f" to {self.high}" if self.high < LARGEST else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
-        elif np.isfinite(self.low) and np.isfinite(self.high):
-            steps = f" in steps of {self.step:g}" if self.step else ""
-            span = f" from {self.low:g} to {self.high:g}{steps}"
         return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
 
 
@@ -346,7 +341,6 @@ class Moments(Column):
 
     what: str = "timestamp"
     high: float = 2.0**62
-    step: float | None = None
     written: Pattern = NUMBER
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
