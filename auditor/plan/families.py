@@ -239,7 +239,7 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     if spec and spec.submodule_search_locations is None:
-        return _members_of(package, package.rpartition(".")[2])
+        return _held(package, several=True)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
@@ -250,17 +250,15 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
-def _held(module: str) -> dict[str, str]:
-    """The members in a module by name: itself, or its classes if it is called after its folder."""
+def _held(module: str, *, several: bool = False) -> dict[str, str]:
+    """The members in a module by name: itself, or its classes if it is called after its folder.
+
+    Also its classes if it is a whole family, and so holds ``several``.
+    """
     folder, name = module.split(".")[-2:]
-    if name.endswith(f"_{folder}"):
-        return _members_of(module, folder)
-    return {name.replace("_", "-"): module}
-
-
-def _members_of(module: str, family: str) -> dict[str, str]:
-    """The public classes of a module by name."""
-    noun = family.removesuffix("s")
+    if not several and not name.endswith(f"_{folder}"):
+        return {name.replace("_", "-"): module}
+    noun = (name if several else folder).removesuffix("s")
     return {member_name(kind, noun): f"{module}:{kind}" for kind in _classes(module)}
 
 

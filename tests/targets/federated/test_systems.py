@@ -493,7 +493,7 @@ def test_what_extends_one_has_a_name_of_its_own() -> None:
     class Mine(fedrec_apm.FedRec):
         """Another."""
 
-    assert Mine().name == "test-federated"
+    assert Mine().name == "mine"  # of its class, in a module ..._systems
     assert Mine().paper == fedrec_apm.FedRec().paper
 
 
