@@ -23,7 +23,7 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What the sizes of a model depend on: items, and features of a user."""
+    """Numbers of items and of a user's features, on which the sizes of a model depend."""
 
     n_items: int
     n_user_features: int
@@ -60,7 +60,7 @@ class Clients:
 
 
 class EpochNoise(Randomizer, Protocol):
-    """What a device does to the entries of a component at the end of a local epoch."""
+    """Noise on the entries of a component at the end of a local epoch, drawn by the device."""
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
         """Rows ``values`` (nnz, d) of tables, of which client i has ``ids[indptr[i]:indptr[i+1]]``.
@@ -72,7 +72,7 @@ class EpochNoise(Randomizer, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTraining:
-    """How a device trains: minibatches of its positives and sampled negatives.
+    """Local training of a device: minibatches of its positives and sampled negatives.
 
     ``negatives`` is q of "1 : q", drawn once an upload, without the user's own items; every epoch
     visits all examples in a new order, in batches of ``batch``. ``linear_term`` is added to the
@@ -123,7 +123,7 @@ class Learner(Protocol):
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
-        """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
+        """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
 
         A device's result depends on its own row of ``clients`` and on the broadcast only. A device
         without positives returns the broadcast, and its ``own`` "user.E" where it has one. With
@@ -132,7 +132,7 @@ class Learner(Protocol):
         ...
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """What stands for each user beside an item's row of ``model``, (n, d)."""
+        """Vectors of users, (n, d), which stand beside an item's row of ``model``."""
         ...
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
@@ -142,7 +142,7 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What the authors of a protection say of one round, in our words.
+    """Claim that the authors of a protection make for one round, in our words.
 
     ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
     there is more to say, 0 where there is none. ``outside_model`` names what of the audited
@@ -158,7 +158,7 @@ class Promise:
 
 
 class Protection(Protocol):
-    """What is done on the device: to its features, its training, and its upload.
+    """Protection on the device: of its features, its training, and its upload.
 
     Protections are frozen dataclasses whose fields are the paper's settings. A subclass inherits
     features, training and upload as they are, no distribution of any, and no epsilon.
@@ -169,38 +169,38 @@ class Protection(Protocol):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """What it changes of the settings of a composition under which the learner learns.
+        """Changes to the settings of a composition under which the learner learns.
 
         Features that it perturbs are there to be trained on.
         """
         return {} if self.attribute() is None else {"private_user": False}
 
     def prepare(self, clients: Clients) -> Clients:
-        """What the device trains on, for a whole training."""
+        """Data that the device trains on, for a whole training."""
         return clients
 
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """How a device trains a model of these components."""
+        """Local training of a model of these components."""
         return local
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """What is sent instead of the trained model. Randomness comes from ``clients.streams``."""
+        """Messages instead of the trained models. Randomness comes from ``clients.streams``."""
         return dict(upload)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """What is said of a model of these groups."""
+        """Claims on a model of these groups."""
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
-        """What randomizes an entry of a component of ``group``; None if it is sent as it is."""
+        """Randomizer of an entry of a component of ``group``; None if it is sent as it is."""
         return None
 
     def upload(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """What randomizes a whole upload whose groups have so many entries.
+        """Randomizer of a whole upload whose groups have so many entries.
 
         It must cover every pair of uploads; None where nothing does.
         """
@@ -215,7 +215,7 @@ class Protection(Protocol):
         return 0.0
 
     def attribute(self) -> dp.DpEvent | None:
-        """What one attribute of the user spends in a whole training, where it is less than all."""
+        """Event of one attribute of the user in a whole training; None if it costs as all do."""
         return None
 
     @property
@@ -225,7 +225,7 @@ class Protection(Protocol):
 
 
 class Route(Protocol):
-    """Who sees what of the uploads, and the event that an accountant charges for it."""
+    """Way of uploads to the server: who sees them, and the event an accountant charges for it."""
 
     @property
     def vantage(self) -> Vantage:
@@ -233,7 +233,7 @@ class Route(Protocol):
         ...
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """What this vantage is charged for one round in which every sender pays ``local``.
+        """Event of this vantage for one round in which every sender pays ``local``.
 
         ``epsilon`` is the pure epsilon of one whole upload, infinite where there is none. A
         subclass inherits the local event: what is seen is a function of the uploads.

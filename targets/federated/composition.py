@@ -75,7 +75,7 @@ class Composition(System):
     evaluation = Evaluation()
     place: ClassVar[str]
     basis: ClassVar[Basis] = Basis.PRINTED
-    """Where in its paper this composition and its promise stand."""
+    """Place and basis of this composition and its promise in its paper."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,13 +89,13 @@ class Composition(System):
 
     @property
     def privacy(self) -> Knob | None:  # type: ignore[override]
-        """That of the protection."""
+        """Settings of the protection that buy privacy."""
         knob = self.protection.privacy
         return None if knob is None else knob.within("protection")
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Those of the learner, as the protection changes them."""
+        """Settings of the learner under which it learns, as the protection changes them."""
         return {**self.learner.learning, **self.protection.learning}
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
@@ -136,7 +136,7 @@ class Composition(System):
         return max(1, round(share * n_users)) if n_users else 0
 
     def features(self, interactions: Interactions) -> NDArray[np.float32]:
-        """What devices know of their users, (n_users, d1).
+        """Features of users that their devices know, (n_users, d1).
 
         Of a ``private_user`` the number 1: E_U x_u is then E_U, a vector.
         """
@@ -150,7 +150,7 @@ class Composition(System):
         return user_features(interactions, best=self.best).values
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Every promise in its own scope for one round, then in those it would be taken for."""
+        """Promises, each in its own scope for one round, then in those it would be taken for."""
         found = []
         for promise in self.protection.promises(self.groups):
             claim = Claim(
@@ -218,7 +218,7 @@ class Composition(System):
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """What randomizes the unit before the server, where it covers every pair of its values.
+        """Randomizer of the unit before the server, if it covers every pair of its values.
 
         For an entry that of the component with the largest epsilon; for a user that of all entries.
         Where uploads carry no noise, an interaction shows in a row of the item table: ``touched``.
@@ -240,7 +240,7 @@ class Composition(System):
         return Repeated(found, self.rounds)
 
     def touched(self, population: Population) -> Mechanism | None:
-        """Whether an item's row left the broadcast: always if the item is held, else as a negative.
+        """Bit of an item's row that left the broadcast: always if it is held, else as a negative.
 
         For a user of this item alone, or of another one alone; None where noise covers all rows,
         or all rows are negatives.
@@ -278,7 +278,7 @@ class Composition(System):
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
-        """What randomizes an entry of the group promised least, and spends; None if one is bare."""
+        """Randomizer of an entry of the group promised least, and its epsilon; None if bare."""
         entries = [self.protection.coordinate(group) for group in self.groups]
         spent = [self.protection.spent({group: 1}) for group in self.groups]
         most = max(spent)

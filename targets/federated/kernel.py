@@ -83,7 +83,7 @@ class AdamMoments(NamedTuple):
 
 
 class Device(NamedTuple):
-    """What one device has: its rows and features, the linear term of rows, and orders of visits."""
+    """Data of one device: its rows and features, the linear term of rows, and orders of visits."""
 
     own: F32
     positive: Flags

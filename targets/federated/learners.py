@@ -71,7 +71,7 @@ class _Embeddings(Checked):
 
     @property
     def squared(self) -> bool:
-        """Whether the loss is the squared error instead of the cross-entropy."""
+        """Flag of the squared error instead of the cross-entropy as the loss."""
         return False
 
     @property
@@ -92,7 +92,7 @@ class _Embeddings(Checked):
         return shapes
 
     def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Every entry from N(0, init_scale^2), float32, component by component."""
+        """Entries from N(0, init_scale^2), float32, component by component."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
@@ -107,7 +107,7 @@ class _Embeddings(Checked):
     def train(
         self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
     ) -> dict[str, Component]:
-        """Every device's model after local training: ``Dense``, and ``Rows`` over the broadcast.
+        """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
 
         In float32, compiled; the result of a device is the same to the bit whatever the batch.
         InputError if the broadcast does not fit, or a linear term names a component that is not
@@ -151,7 +151,7 @@ class _Embeddings(Checked):
         return out
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """What the MLP or the product takes of each user, (n, d) float32."""
+        """Vectors of users that the MLP or the product takes, (n, d) float32."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.own is None:
@@ -242,7 +242,7 @@ class Mf(_Embeddings):
 
     @property
     def squared(self) -> bool:
-        """Whether ``loss`` is the squared error."""
+        """Flag of the squared error as the ``loss``."""
         return self.loss == "squared"
 
 

@@ -60,7 +60,7 @@ class Examples:
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
-    """Every device's items, and ``negatives`` times as many others, uniform without replacement.
+    """Draw for every device ``negatives`` times as many other items, without replacement.
 
     All others where there are fewer (the paper downsamples them, section 2). Work is proportional
     to devices times items, memory to ``_BLOCK`` keys and the result.
@@ -149,7 +149,7 @@ def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
 
 
 class Neighbours(IntEnum):
-    """What a user's embedding takes from the items that the device holds."""
+    """Part that the items on the device have in their user's embedding."""
 
     IGNORED = 0  # u = z_u
     ADDED = 1  # u = z_u + mean z_v
@@ -158,7 +158,7 @@ class Neighbours(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All devices of one call: ``tables`` are what they train on and, in place, their parameters.
+    """Devices of one call: ``tables`` hold their data and, trained in place, their parameters.
 
     ``shapes`` are those of the model's components. ``moments`` are Adam's, where they must outlast
     a call of the kernel: for one call that runs all epochs they have no rows.
@@ -212,7 +212,7 @@ def train(
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
-    """Every device's model: touched rows of "item", all of the rest.
+    """Train the models of all devices: touched rows of "item", all of the rest.
 
     Memory: the result (twice with a linear term, thrice with Adam and noise between epochs), and
     what one block of devices needs. Between epochs, every device's parameters and touched rows go
@@ -251,7 +251,7 @@ def _work(
     deep: bool,
     squared: bool,
 ) -> Work:
-    """What devices draw before they train, and their first parameters."""
+    """Draws of devices before they train, and their first parameters."""
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import Settings
 
@@ -307,7 +307,7 @@ def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
 
 
 def _disturb(work: Work, epoch: int) -> None:
-    """All parameters and touched rows as the device has them at the end of ``epoch``."""
+    """Add the noise at the end of ``epoch`` to all parameters and touched rows."""
     for name, values in named(work.tables.theta, work.shapes).items():
         if name in work.local.noise:
             values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))

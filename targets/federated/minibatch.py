@@ -23,7 +23,7 @@ _part = compiled(kept=False, fastmath=REORDERED)
 
 
 class Settings(NamedTuple):
-    """How devices train: ``neighbours`` is one of ``Neighbours``, ``deep`` says there is an MLP."""
+    """Settings of a model and its training: one of ``Neighbours``, whether there is an MLP, ..."""
 
     neighbours: int
     deep: bool

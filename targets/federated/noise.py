@@ -25,7 +25,7 @@ _BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Every entry clipped to [-clip, clip], plus Laplace or normal noise of ``scale``.
+    """Clipping of every entry to [-clip, clip], then Laplace or normal noise of ``scale``.
 
     A ``Randomizer``. The noise of an entry is the draw at its position in its client's stream, so
     a block of any size draws the same. Messages begin at entry ``start`` of the streams. Memory
@@ -55,7 +55,7 @@ class ClippedNoise:
         return self.clip + self.scale * (_TAIL_NORMAL if self.normal else TAIL)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
-        """Of messages that begin ``count`` entries later."""
+        """A copy for messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
@@ -93,12 +93,12 @@ class Noisy(Checked, Protection):
 
     @abstractmethod
     def noise(self, group: str) -> ClippedNoise:
-        """What an entry of ``group`` goes through."""
+        """Clipping and noise of an entry of ``group``."""
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Every component randomized, all entries of it: also rows that nothing touched.
+        """Randomize every component, all entries of it: also rows that nothing touched.
 
         Components draw from streams of their own, by name.
         """

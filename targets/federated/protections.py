@@ -86,7 +86,7 @@ class _LaplaceNoise(Noisy):
         return Clipped(Laplace(scale=scale, low=-self.clip, high=self.clip))
 
     def upload(self, sizes: Mapping[str, int]) -> ComponentLaplace:
-        """All entries, each at the budget of its group."""
+        """Noise on all entries, each at the budget of its group."""
         parts = tuple(NoisyComponent(g, n, self.budget(g)) for g, n in sizes.items())
         return ComponentLaplace(parts, self.clip)
 
@@ -116,11 +116,11 @@ class LaplaceProtection(_LaplaceNoise):
     privacy = Knob(budgets=("epsilon",))
 
     def budget(self, group: str) -> float:
-        """The same for every group."""
+        """Epsilon of an entry, alike in every group."""
         return self.epsilon
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Every parameter the same epsilon."""
+        """One epsilon for every parameter."""
         return (
             Promise(
                 epsilon=self.epsilon,
@@ -173,7 +173,7 @@ class AdaptiveLaplace(_LaplaceNoise):
         return budgets[group]
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Every parameter its own epsilon, at most the largest."""
+        """An epsilon for every parameter, at most the largest."""
         budgets = {group: self.budget(group) for group in groups}
         told = ", ".join(f"{epsilon:g} in {group}" for group, epsilon in budgets.items())
         return (
@@ -215,11 +215,11 @@ class GaussianProtection(Noisy):
         self.coordinate("")  # its mechanism refuses what cannot be accounted
 
     def noise(self, group: str) -> ClippedNoise:
-        """The same for every group."""
+        """Normal noise, alike in every group."""
         return ClippedNoise(self.clip, self.sigma, normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """What the paper says of the noise, without a number."""
+        """Statement of the paper on the noise, without a number."""
         return (
             Promise(
                 epsilon=math.inf,
@@ -237,7 +237,7 @@ class GaussianProtection(Noisy):
         return Clipped(Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip))
 
     def upload(self, sizes: Mapping[str, int]) -> Clipped:
-        """All entries: two uploads may lie in opposite corners."""
+        """Noise on all entries: two uploads may lie in opposite corners."""
         inner = Gaussian(sigma=self.sigma, low=-self.clip, high=self.clip)
         return Clipped(Product(inner, sum(sizes.values())))
 

@@ -215,7 +215,7 @@ class Federated(Composition):
         return Trained(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the numbers among all settings, those of the parts included."""
+        """Public facts: the numbers among all settings, those of the parts included."""
         return replace(
             super().public(interactions),
             settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
@@ -223,7 +223,7 @@ class Federated(Composition):
         )
 
     def messages(self, calls: Calls) -> Messages:
-        """All parameters of the model after local training, protected, a component each."""
+        """Parameters of the model after local training, protected, by component."""
         if calls.broadcast is None:
             raise InputError(
                 "Expected the model's components as a broadcast, got none. Send what the learner "
@@ -253,7 +253,7 @@ class Federated(Composition):
         return self.learner.score(arrays, clients)
 
     def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
-        """How a device trains."""
+        """Local training of a device."""
         plain = LocalTraining(
             epochs=self.epochs,
             batch=self.batch,
@@ -282,7 +282,7 @@ class Federated(Composition):
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
     ) -> tuple[dict[str, Component], Floats | None]:
-        """What is sent, and the private vectors (n, d, 1) after training, if there are any."""
+        """Messages, and the private vectors (n, d, 1) after training, if there are any."""
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
@@ -316,7 +316,7 @@ _PARTS = ("learner", "protection", "route")
 
 
 def composed(module: str) -> Callable[[str], type[Federated]]:
-    """What finds the classes of a paper's table by their names: ``__getattr__`` of ``module``.
+    """Function that finds the classes of a paper's table: ``__getattr__`` of ``module``.
 
     The module is the ``systems`` of the paper, where pickles look for them, too.
     """

@@ -93,9 +93,6 @@ def test_a_group_without_a_budget_is_refused() -> None:
         AdaptiveLaplace().noise("conv")
 
 
-SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
-
-
 def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
     (promise,) = GaussianProtection().promises(("user", "item"))
     assert promise.epsilon == GaussianProtection().spent({"item": 3}) == math.inf
