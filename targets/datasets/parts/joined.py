@@ -114,7 +114,8 @@ class Pairs:
         if not last.all():  # equal pairs: by time, then as they came
             times = self.timestamps
             order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
-        return order[last]
+        kept: NDArray[np.int64] = order[last]
+        return kept
 
 
 def _stars(block: Block, at: int) -> NDArray[np.float32]:
