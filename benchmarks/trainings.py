@@ -29,9 +29,9 @@ from benchmarks import Row, best_of
 from benchmarks._fcf import interactions
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
-from fedrec_auditor.targets.learners.gcn import Gcn
-from fedrec_auditor.targets.learners.parts.work import draw_examples, draw_order
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.learners import Gcn
+from fedrec_auditor.targets.federated.local_training import draw_examples, draw_order
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp

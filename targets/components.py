@@ -405,63 +405,9 @@ class Rows(Component):
 
     def take(self, clients: Ints) -> Rows:
         """The rows of these clients."""
-        indptr, entries = _of_clients(self.indptr, clients)
-        return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
-
-
-@dataclass(frozen=True, slots=True)
-class Listed(Component):
-    """Lists of different lengths: client i's is ``entries[indptr[i] : indptr[i + 1]]``.
-
-    Each is filled up to ``width`` with ``fill``. Memory is that of the entries.
-    """
-
-    indptr: Ints
-    entries: NDArray[Any]
-    width: int
-    kind: Kind = field()  # of no default, where the class has a property
-    fill: float = NOTHING
-
-    rate = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(width,)."""
-        return (self.width,)
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    def dense(self, clients: Ints) -> NDArray[Any]:
-        """The lists of these clients, (len(clients), width)."""
-        out = np.full((len(clients), self.width), self.fill, dtype=self.entries.dtype)
         rows, entries = _entries(self.indptr, clients)
-        out[rows, entries - self.indptr[clients][rows]] = self.entries[entries]
-        return out
-
-    def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """The entries of these clients, but for ``NOTHING``."""
-        row, entries = _entries(self.indptr, clients)
-        there = self.entries[entries] != NOTHING
-        row, entries = row[there], entries[there]
-        return row, entries - self.indptr[clients][row], self.entries[entries]
-
-    def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
-        """Entries of these clients, ``fill`` behind the ends of their lists."""
-        start, end = self.indptr[clients][row], self.indptr[np.asarray(clients) + 1][row]
-        out = np.full(len(row), self.fill, dtype=self.entries.dtype)
-        there = start + column < end
-        out[there] = self.entries[(start + column)[there]]
-        return out
-
-    def largest(self) -> float:
-        """The largest size of its entries."""
-        return max(abs(self.fill), _largest(self.entries))
-
-    def take(self, clients: Ints) -> Listed:
-        """The lists of these clients."""
-        indptr, entries = _of_clients(self.indptr, clients)
-        return replace(self, indptr=indptr, entries=self.entries[entries])
+        indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
+        return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -649,13 +595,6 @@ def _of(part: Any, clients: Ints) -> Any:
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
-
-
-def _of_clients(indptr: Ints, clients: Ints) -> tuple[Ints, Ints]:
-    """Where the entries of these clients begin when taken together, and which they are."""
-    rows, entries = _entries(indptr, clients)
-    sizes = np.bincount(rows, minlength=len(clients))
-    return np.concatenate([[0], np.cumsum(sizes)]), entries
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -16,13 +16,15 @@ FOLDERS = tuple(
 """Folders of our source, in a checkout and where it is installed."""
 
 
-def member_name(kind: str) -> str:
+def member_name(kind: str, noun: str = "") -> str:
     """Name of the member whose class is called ``kind``, where a module holds several.
 
-    >>> member_name("DplcfSp")
-    'dplcf-sp'
+    The ``noun`` of the family may end the name of the class.
+
+    >>> member_name("DplcfSp"), member_name("LaplaceProtection", "protection")
+    ('dplcf-sp', 'laplace')
     """
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower()
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind).lower().removesuffix(f"-{noun}")
 
 
 def member_class(module: str, noun: str) -> type[Any]:
@@ -30,8 +32,8 @@ def member_class(module: str, noun: str) -> type[Any]:
 
     InputError if there is none.
 
-    >>> member_class("fedrec_auditor.targets.protections.laplace", "protection").__name__
-    'LaplaceProtection'
+    >>> member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
+    'Synthetic'
     """
     own = module.rpartition(".")[2].replace("_", "")
     for name, value in vars(importlib.import_module(module)).items():

@@ -5,7 +5,8 @@ name (underscores as hyphens) is the member's name. Its class is called like the
 file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
 may have a room, a package of their own inside it; what members share is in a package called
 ``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``)
-holds several members, which are called like its public classes. A member of "papers" is a package,
+holds several members, which are called like its public classes, and so does a family that is one
+module (``learners``). A member of "papers" is a package,
 and the systems in it, modules or lines of a table, are members of "targets". To those of ``OPEN``
 third parties add members through entry points of the group ``fedrec_auditor.<family>``; one that
 does not load is left out, with a line that names its distribution.
@@ -237,6 +238,8 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
     """The same: a package has what it has as long as it is looked for on the same ``path``."""
     found: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
+    if spec and spec.submodule_search_locations is None:
+        return _held(package, several=True)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
@@ -247,12 +250,16 @@ def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
-def _held(module: str) -> dict[str, str]:
-    """The members in a module by name: itself, or its classes if it is called after its folder."""
+def _held(module: str, *, several: bool = False) -> dict[str, str]:
+    """The members in a module by name: itself, or its classes if it is called after its folder.
+
+    Also its classes if it is a whole family, and so holds ``several``.
+    """
     folder, name = module.split(".")[-2:]
-    if not name.endswith(f"_{folder}"):
+    if not several and not name.endswith(f"_{folder}"):
         return {name.replace("_", "-"): module}
-    return {member_name(kind): f"{module}:{kind}" for kind in _classes(module)}
+    noun = (name if several else folder).removesuffix("s")
+    return {member_name(kind, noun): f"{module}:{kind}" for kind in _classes(module)}
 
 
 def _classes(module: str) -> dict[str, ast.ClassDef]:
@@ -295,8 +302,8 @@ FAMILIES = {
             alone=False,
         ),
         Family("datasets", "fedrec_auditor.targets.datasets", ("Dataset",)),
-        Family("learners", "fedrec_auditor.targets.learners"),
-        Family("protections", "fedrec_auditor.targets.protections"),
-        Family("routes", "fedrec_auditor.targets.routes"),
+        Family("learners", "fedrec_auditor.targets.federated.learners"),
+        Family("protections", "fedrec_auditor.targets.federated.protections"),
+        Family("routes", "fedrec_auditor.targets.federated.routes"),
     )
 }

@@ -23,9 +23,9 @@ from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.declarations.paper import AttackedRows, Attacks, Paper, TrainedRows
+from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.filter import Filter
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
-from fedrec_auditor.targets.systems.federated import Federated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,6 @@ def _pairs(source: Source) -> Pairs:
             raise broken(place, f"a {what}", "no such column")
         wanted[role] = names.index(name), what
     pairs = Pairs.of(file, wanted)
-    if pairs.names or pairs.titles:
+    if pairs.users.texts or pairs.items.texts:
         raise broken(place, "columns of integers", "texts")
     return pairs

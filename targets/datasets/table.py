@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -16,10 +15,9 @@ from fedrec_auditor.targets.datasets.parts.columns import (
     REPAIR,
     Column,
     Moments,
-    unique,
     unix_seconds,
 )
-from fedrec_auditor.targets.datasets.parts.joined import Pairs, in_order, latest
+from fedrec_auditor.targets.datasets.parts.joined import Pairs
 from fedrec_auditor.targets.datasets.parts.table_file import (
     SAID,
     Delimited,
@@ -57,7 +55,6 @@ WANTED: Mapping[str, Column | str] = {
         what="rating",
         low=-np.inf,
         high=np.inf,
-        step=None,
         written=NUMBER,
         remedy=f"{REPAIR[:-1]}, or leave ratings out: --column rating={NONE}.",
     ),
@@ -116,62 +113,50 @@ class Table:
         at = {role: there.index(name) for role, name in chosen.items()}
         pairs = Pairs.of(file, {role: (place, WANTED[role]) for role, place in at.items()})
         unsure = isinstance(file, Delimited) and "header" not in said
-        again = chosen["user"] in pairs.names or chosen["item"] in pairs.titles
+        again = chosen["user"] in pairs.users.texts or chosen["item"] in pairs.items.texts
         if isinstance(file, Delimited) and unsure and again:
             raise row_for_header(file, ROW)
-        user_ids, row, names = pairs.user_ids, pairs.row, pairs.names
-        item_ids, column, titles = pairs.item_ids, pairs.column, pairs.titles
-        stars, stamps = pairs.ratings, None
-        notes = list(_unread(there, chosen, columns, path.name, unsure))
+        notes = [*_unread(there, chosen, columns, path.name, unsure)]
         if pairs.timestamps is not None:
-            stamps, read = unix_seconds(pairs.timestamps, path.name)
-            notes += read
-        if nothing := len(row) - np.count_nonzero(stars):
-            if zeros == "rating":
-                stars[stars == 0] = LEAST
-                notes.append(f"Ratings of 0 in {path.name}: {nothing:,}, kept as ratings.")
-            elif nothing == len(row):
-                raise InputError(
-                    f"Expected ratings other than 0 in {place}, got none. Say zeros=rating if 0 "
-                    "is a rating."
-                )
-            else:
-                kept = stars != 0
-                user_ids, row, names = _left(user_ids, row[kept], names)
-                item_ids, column, titles = _left(item_ids, column[kept], titles)
-                stars, stamps = stars[kept], None if stamps is None else stamps[kept]
-                notes.append(
-                    f"Ratings of 0 in {path.name}: {nothing:,}, left out as no interactions. If 0 "
-                    "is a rating, say --column zeros=rating."
-                )
-        last = latest(row, column, len(item_ids), stamps)
-        shape = (len(user_ids), len(item_ids))
-        ordered = in_order(row[last], column[last], stars[last], shape)
-        if repeated := len(row) - ordered.nnz:
+            times, read = unix_seconds(pairs.timestamps, path.name)
+            pairs, notes = replace(pairs, timestamps=times), [*notes, *read]
+        pairs, read = _without_zeros(pairs, zeros, path)
+        notes += read
+        ratings, stamps = pairs.ordered()
+        if repeated := len(pairs.ratings) - ratings.nnz:
             notes.append(
                 f"Rows of a user and an item that another row of {path.name} has: {repeated:,}, "
                 "left out. The latest is kept, of equal times the last."
             )
         return Interactions(
             name=path.name,
-            users=user_ids,
-            items=item_ids,
-            ratings=ordered,
-            timestamps=None if stamps is None else stamps[last],
-            titles=titles,
-            names=names,
+            users=pairs.users.ids,
+            items=pairs.items.ids,
+            ratings=ratings,
+            timestamps=stamps,
+            titles=pairs.items.texts,
+            names=pairs.users.texts,
             notes=tuple(notes),
         )
 
 
-def _left(
-    ids: NDArray[np.int64], place: NDArray[np.int32], texts: tuple[str, ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
-    """As ``Identifiers.finish`` gives them, of the rows that are left."""
-    present, place = unique(place)
-    if texts:
-        return np.arange(len(present)), place, tuple(texts[at] for at in present)
-    return ids[present], place, ()
+def _without_zeros(pairs: Pairs, zeros: str | None, path: Path) -> tuple[Pairs, tuple[str, ...]]:
+    """The rows of ratings, without those of 0 or with them if ``zeros`` are ratings; and a note."""
+    nothing = len(pairs.ratings) - np.count_nonzero(pairs.ratings)
+    if not nothing:
+        return pairs, ()
+    if zeros == "rating":
+        pairs.ratings[pairs.ratings == 0] = LEAST
+        return pairs, (f"Ratings of 0 in {path.name}: {nothing:,}, kept as ratings.",)
+    if nothing == len(pairs.ratings):
+        raise InputError(
+            f"Expected ratings other than 0 in {path}, got none. Say zeros=rating if 0 is a rating."
+        )
+    note = (
+        f"Ratings of 0 in {path.name}: {nothing:,}, left out as no interactions. If 0 is a rating, "
+        "say --column zeros=rating."
+    )
+    return pairs.keep(pairs.ratings != 0), (note,)
 
 
 def choose(names: tuple[str, ...], columns: Mapping[str, str], place: str) -> Mapping[str, str]:

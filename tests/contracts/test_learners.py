@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fedrec_auditor.targets.components import Component, Floats, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.learners.base import Catalogue, Clients, Learner, LocalTraining
-from fedrec_auditor.targets.learners.light_gcn import LightGcn
-from fedrec_auditor.targets.learners.mf import Mf
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, Learner, LocalTraining
+from fedrec_auditor.targets.federated.learners import LightGcn, Mf
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 from tests.contracts.laws import BROKEN, each, members

@@ -31,6 +31,7 @@ from fedrec_auditor.auditor.testing.targets import (
 )
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp, LcfUb
@@ -39,7 +40,6 @@ from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import Loc
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.spill import kept_bytes
 from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
-from fedrec_auditor.targets.systems.federated import Federated
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.contracts.laws import BROKEN, catches, hold
 from tests.contracts.trainings import narrow

@@ -21,9 +21,7 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_of_event
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.learners.base import Clients, LocalTraining
-from fedrec_auditor.targets.protections.base import Protection
-from fedrec_auditor.targets.routes.base import Route
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining, Protection, Route
 from fedrec_auditor.targets.streams import Streams
 from tests.contracts.laws import each, members, only
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import CORE, make_target, read_plan
-from fedrec_auditor.targets.learners.ncf import Ncf
+from fedrec_auditor.targets.federated.learners import Ncf
+from fedrec_auditor.targets.federated.protections import LaplaceProtection
+from fedrec_auditor.targets.federated.routes import Shuffler
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
-from fedrec_auditor.targets.protections.laplace import LaplaceProtection
-from fedrec_auditor.targets.routes.shuffler import Shuffler
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs" / "auditing-systems.md"

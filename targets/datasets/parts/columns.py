@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,25 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 
 _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
+
+
+class Codes(NamedTuple):
+    """Identifiers ``ids`` (m,) of a column, ascending, and each row's ``place`` (n,) among them.
+
+    ``texts`` (m,) are what they read, where they were texts.
+    """
+
+    ids: NDArray[np.int64]
+    place: NDArray[np.int32]
+    texts: tuple[str, ...]
+
+    def keep(self, rows: NDArray[np.bool_]) -> Self:
+        """Those of some of the rows."""
+        present, place = unique(self.place[rows])
+        if self.texts:
+            texts = tuple(self.texts[at] for at in present)
+            return self._replace(ids=np.arange(len(present)), place=place, texts=texts)
+        return self._replace(ids=self.ids[present], place=place)
 
 
 class Identifiers:
@@ -38,14 +57,14 @@ class Identifiers:
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
 
-    def finish(self) -> tuple[NDArray[np.int64], NDArray[np.int32], tuple[str, ...]]:
-        """Identifiers, ascending; each row's place among them; the texts if they were texts.
+    def finish(self) -> Codes:
+        """What was collected.
 
         InputError if one of them is written in two ways, as a whole number and as a float.
         """
         parts, self._parts = self._parts, []
         if all(pa.types.is_integer(part.type) for part in parts):
-            return *unique(np.concatenate([part.to_numpy() for part in parts])), ()
+            return Codes(*unique(np.concatenate([part.to_numpy() for part in parts])), ())
         for at, part in enumerate(parts):
             if pa.types.is_integer(part.type):
                 parts[at] = part.cast(pa.string()).cast(pa.binary()).dictionary_encode()
@@ -62,13 +81,13 @@ class Identifiers:
                     f"{words[again].decode()!r}. Write them alike."
                 )
             rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
-            return *unique(numbers[rows]), ()
+            return Codes(*unique(numbers[rows]), ())
         order = sorted(range(len(words)), key=words.__getitem__)
         rank = np.empty(len(words), dtype=np.int32)
         rank[order] = np.arange(len(words))
         rows = rank[np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])]
         texts = tuple(words[at].decode("utf-8", "replace") for at in order)
-        return np.arange(len(words)), rows, texts
+        return Codes(np.arange(len(words)), rows, texts)
 
 
 def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -110,26 +129,24 @@ FILL = "Fill it in, or leave the row out."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of finite numbers in [low, high], multiples of ``step`` where one is given.
+    """A column of finite numbers in [low, high].
 
     ``what`` names one number in errors, ``remedy`` what to do then; ``written`` is the form that a
-    field must match in full: DIGITS, NUMBER, or SPACED (whole numbers in any form of a number, with
-    spaces around it).
+    field must match in full: NUMBER, or of whole numbers DIGITS or SPACED (any form of a number,
+    with spaces around it).
     """
 
     what: str
     low: float = 0
     high: float = LARGEST
-    step: float | None = 1
     written: Pattern = DIGITS
     remedy: str = REPAIR
 
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of ``numbers`` (n,) the column may hold, (n,)."""
         good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
-        if self.step is not None and numbers.dtype.kind == "f":
-            steps = numbers / self.step
-            good &= steps == np.rint(steps)
+        if self.written is not NUMBER and numbers.dtype.kind == "f":
+            good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
@@ -156,9 +173,6 @@ class Column:
         if self.written is not NUMBER:
             end = f" to {self.high}" if self.high < LARGEST else " on"
             kind, span = "a whole number", f" from {self.low}{end}"
-        elif np.isfinite(self.low) and np.isfinite(self.high):
-            steps = f" in steps of {self.step:g}" if self.step else ""
-            span = f" from {self.low:g} to {self.high:g}{steps}"
         return f"{'an' if self.what[0] in 'aeio' else 'a'} {self.what} ({kind}{span})"
 
 
@@ -346,7 +360,6 @@ class Moments(Column):
 
     what: str = "timestamp"
     high: float = 2.0**62
-    step: float | None = None
     written: Pattern = NUMBER
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:

@@ -18,7 +18,14 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.cache import located
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import Batches
-from fedrec_auditor.targets.datasets.parts.columns import SPACED, Block, Column, Identifiers, broken
+from fedrec_auditor.targets.datasets.parts.columns import (
+    SPACED,
+    Block,
+    Codes,
+    Column,
+    Identifiers,
+    broken,
+)
 from fedrec_auditor.targets.datasets.parts.source import Source
 from fedrec_auditor.targets.datasets.parts.table_file import Delimited
 from fedrec_auditor.targets.tables import is_table
@@ -28,17 +35,11 @@ from fedrec_auditor.targets.tables import is_table
 class Pairs:
     """Rows of a file: user, item, rating (1 where there is none) and, where there is one, time.
 
-    ``user_ids`` ascend, ``row`` (n,) is the place of each row's user among them, and ``names`` are
-    theirs if they are texts; of items these are ``item_ids``, ``column`` and ``titles``. ``where``
-    names the place of a row in errors.
+    ``where`` names the place of a row in errors.
     """
 
-    user_ids: NDArray[np.int64]
-    row: NDArray[np.int32]
-    names: tuple[str, ...]
-    item_ids: NDArray[np.int64]
-    column: NDArray[np.int32]
-    titles: tuple[str, ...]
+    users: Codes
+    items: Codes
     ratings: NDArray[np.float32]
     timestamps: NDArray[Any] | None
     where: Callable[[int], str]
@@ -54,27 +55,23 @@ class Pairs:
         ratings: list[NDArray[np.float32]] = []
         times: list[NDArray[Any]] = []
         for block in file.blocks(dict(at.values())):
-            for role, found in ends.items():
+            for role, each in ends.items():
                 if isinstance(at[role][1], Column):
-                    found.add(pa.array(block.numbers(at[role][0]).astype(np.int64, copy=False)))
+                    each.add(pa.array(block.numbers(at[role][0]).astype(np.int64, copy=False)))
                 else:
-                    block.identify(at[role][0], found)
+                    block.identify(at[role][0], each)
             if "rating" in at:
                 ratings.append(_stars(block, at["rating"][0]))
             if "timestamp" in at:
                 times.append(block.numbers(at["timestamp"][0]))
-        user_ids, row, names = ends["user"].finish()
-        item_ids, column, titles = ends["item"].finish()
-        if len(row) >= 2**31:
-            raise broken(file.place, "fewer than 2^31 rows", len(row))
+        found = {role: each.finish() for role, each in ends.items()}
+        count = len(found["user"].place)
+        if count >= 2**31:
+            raise broken(file.place, "fewer than 2^31 rows", count)
         return cls(
-            user_ids=user_ids,
-            row=row,
-            names=names,
-            item_ids=item_ids,
-            column=column,
-            titles=titles,
-            ratings=np.concatenate(ratings) if ratings else np.ones(len(row), dtype=np.float32),
+            users=found["user"],
+            items=found["item"],
+            ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
             where=file.line,
         )
@@ -82,7 +79,43 @@ class Pairs:
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of users and items."""
-        return len(self.user_ids), len(self.item_ids)
+        return len(self.users.ids), len(self.items.ids)
+
+    def keep(self, rows: NDArray[np.bool_]) -> Self:
+        """Some of the rows, with the users and items that are in them."""
+        return replace(
+            self,
+            users=self.users.keep(rows),
+            items=self.items.keep(rows),
+            ratings=self.ratings[rows],
+            timestamps=None if self.timestamps is None else self.timestamps[rows],
+        )
+
+    @property
+    def keys(self) -> NDArray[np.int64]:
+        """A number of each row's user and item, which ascends with users, then items."""
+        return np.asarray(self.users.place * np.int64(self.shape[1]) + self.items.place)
+
+    def ordered(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
+        """The table of the latest row of each user and item, and their times."""
+        row, column, times, last = self.users.place, self.items.place, self.timestamps, self._latest
+        starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
+        kept = (self.ratings[last], column[last], starts.astype(np.int32))
+        return sparse.csr_array(kept, shape=self.shape), None if times is None else times[last]
+
+    @property
+    def _latest(self) -> NDArray[np.int64] | slice:
+        """Rows in the order of users and items: of equal pairs the latest, then the last."""
+        key = self.keys
+        if (key[1:] > key[:-1]).all():
+            return slice(None)
+        order: NDArray[np.int64] = np.argsort(key)
+        last = np.append(np.diff(key[order]) > 0, True)
+        if not last.all():  # equal pairs: by time, then as they came
+            times = self.timestamps
+            order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
+        kept: NDArray[np.int64] = order[last]
+        return kept
 
 
 def _stars(block: Block, at: int) -> NDArray[np.float32]:
@@ -94,37 +127,6 @@ def _stars(block: Block, at: int) -> NDArray[np.float32]:
     if not good.all():
         raise block.error(int(np.argmin(good)), at, "a rating that float32 can hold")
     return stars
-
-
-def in_order(
-    row: NDArray[np.int32],
-    column: NDArray[np.int32],
-    values: NDArray[np.float32],
-    shape: tuple[int, int],
-) -> sparse.csr_array:
-    """The table of pairs that are in order and differ."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shape[0]))])
-    return sparse.csr_array((values, column, starts.astype(np.int32)), shape=shape)
-
-
-def latest(
-    row: NDArray[np.int32],
-    column: NDArray[np.int32],
-    n_items: int,
-    times: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64] | slice:
-    """Entries to keep, in the order of rows and columns: of equals the latest, then the last."""
-    key = row * np.int64(n_items) + column
-    if (key[1:] > key[:-1]).all():
-        return slice(None)
-    order: NDArray[np.int64] = np.argsort(key)
-    last = np.concatenate([np.diff(key[order]) > 0, [True]])
-    if last.all():
-        return order
-    # equal pairs: by time, then as they came
-    order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
-    kept: NDArray[np.int64] = order[last]
-    return kept
 
 
 ID = Column(what="identifier")
@@ -258,19 +260,17 @@ def assemble(name: str, users: Known, items: Known, pairs: Pairs) -> Interaction
     Memory: about 25 bytes a pair beside pairs and result, if they are in the order of users and
     items, as the official files are; else about 45.
     """
-    row_at = _known(pairs.user_ids, pairs.row, users, "user", pairs.where)
-    item_at = _known(pairs.item_ids, pairs.column, items, "movie", pairs.where)
-    order = latest(pairs.row, pairs.column, pairs.shape[1])
-    if not isinstance(order, slice) and len(order) < len(pairs.row):
+    row_at = _known(pairs.users, users, "user", pairs.where)
+    item_at = _known(pairs.items, items, "movie", pairs.where)
+    table, times = pairs.ordered()
+    if table.nnz < len(pairs.ratings):
         raise _repeated(pairs)
-    kept = pairs.row[order], pairs.column[order], pairs.ratings[order]
-    times = pairs.timestamps
     return Interactions(
         name=name,
-        users=pairs.user_ids,
-        items=pairs.item_ids,
-        ratings=in_order(*kept, pairs.shape),
-        timestamps=None if times is None else times[order].astype(np.int64),
+        users=pairs.users.ids,
+        items=pairs.items.ids,
+        ratings=table,
+        timestamps=None if times is None else times.astype(np.int64),
         attributes={
             key: replace(each, codes=each.codes[row_at]) for key, each in users.attributes.items()
         },
@@ -282,35 +282,30 @@ def assemble(name: str, users: Known, items: Known, pairs: Pairs) -> Interaction
 
 def _repeated(pairs: Pairs) -> InputError:
     """The error for the first pair that stands twice."""
-    key = pairs.row * np.int64(pairs.shape[1]) + pairs.column
+    users, items, key = pairs.users, pairs.items, pairs.keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
     at = again[np.argmin(order[again + 1])]
     first, second = int(order[at]), int(order[at + 1])
-    user = pairs.user_ids[pairs.row[second]]
-    thing = f"movie {pairs.item_ids[pairs.column[second]]}"
+    user = users.ids[users.place[second]]
+    thing = f"movie {items.ids[items.place[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} "
         f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
     )
 
 
-def _known(
-    ids: NDArray[np.int64],
-    index: NDArray[np.int32],
-    known: Known,
-    what: str,
-    where: Callable[[int], str],
-) -> NDArray[np.int64]:
-    """The place of each of ``ids`` in ``known``; InputError at the first row of none of them."""
+def _known(codes: Codes, known: Known, what: str, where: Callable[[int], str]) -> NDArray[np.int64]:
+    """The place in ``known`` of each identifier; InputError at the first row of none of them."""
     order = np.argsort(known.ids)
-    at = order[np.minimum(np.searchsorted(known.ids, ids, sorter=order), len(known.ids) - 1)]
-    strange = np.flatnonzero(known.ids[at] != ids)
+    near = np.searchsorted(known.ids, codes.ids, sorter=order)
+    at = order[np.minimum(near, len(known.ids) - 1)]
+    strange = np.flatnonzero(known.ids[at] != codes.ids)
     if strange.size:
-        row = int(np.argmax(np.isin(index, strange)))
+        row = int(np.argmax(np.isin(codes.place, strange)))
         raise InputError(
-            f"Expected a {what} of {known.place} in {where(row)}, got {what} {ids[index[row]]}. "
-            f"Give the {what} a line there, or take this one out."
+            f"Expected a {what} of {known.place} in {where(row)}, got {what} "
+            f"{codes.ids[codes.place[row]]}. Give the {what} a line there, or take this one out."
         )
     return at
 

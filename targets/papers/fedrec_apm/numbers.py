@@ -10,9 +10,8 @@ import numpy as np
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.declarations.entry import Pair
+from fedrec_auditor.targets.federated.protections import AdaptiveLaplace, LaplaceProtection
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedMf, FedRec, FedRecApm
-from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
-from fedrec_auditor.targets.protections.laplace import LaplaceProtection
 from fedrec_auditor.targets.systems.base import Population
 
 _UPLOAD = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)

@@ -1,5 +1,5 @@
 """The systems of the paper, composed as its table ``systems.toml`` says."""
 
-from fedrec_auditor.targets.systems.federated import composed
+from fedrec_auditor.targets.federated.systems import composed
 
 __getattr__ = composed(__name__)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.attacks.parts.item_features import TENTHS, SeenLists, seen_codes
 from fedrec_auditor.attacks.readers.listed_items import _Classes
-from fedrec_auditor.targets.components import Component, Dense, Kind, Listed
+from fedrec_auditor.targets.components import NOTHING, Component, Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, view_of
 
@@ -25,26 +25,20 @@ rounds = st.lists(
 )
 
 
-def messages(each: list[List], compact: bool) -> dict[str, Component]:
+def messages(each: list[List]) -> dict[str, Component]:
     """A list of codes, times 3, and the numbers beside it."""
-    codes = [3 * code for entries in each for code, _ in entries]
-    numbers = [number for entries in each for _, number in entries]
-    ends = np.append(0, np.cumsum([len(entries) for entries in each]))
-    parts = {
-        "list": Listed(ends, np.array(codes, np.int64), WIDTH, Kind.CODES),
-        "number": Listed(ends, np.array(numbers, np.float64), WIDTH, Kind.RATINGS, 0.0),
-    }
-    if compact:
-        return {**parts}
-    every = np.arange(len(each))
-    return {name: Dense(part.dense(every), part.kind) for name, part in parts.items()}
+    codes, numbers = np.full((len(each), WIDTH), NOTHING), np.zeros((len(each), WIDTH))
+    for client, entries in enumerate(each):
+        codes[client, : len(entries)] = [3 * code for code, _ in entries]
+        numbers[client, : len(entries)] = [number for _, number in entries]
+    return {"list": Dense(codes, Kind.CODES), "number": Dense(numbers, Kind.RATINGS)}
 
 
-def made(told: list[dict[int, List]], compact: bool, numbers: bool) -> View:
+def made(told: list[dict[int, List]], numbers: bool) -> View:
     made_of = []
     for one in told:
         users = sorted(one)
-        parts = messages([one[user] for user in users], compact)
+        parts = messages([one[user] for user in users])
         if not numbers:
             del parts["number"]
         made_of.append(sent(parts, users=np.array(users)))
@@ -70,11 +64,11 @@ def by_entry(
     return found
 
 
-@given(rounds, st.booleans(), st.booleans(), st.booleans())
+@given(rounds, st.booleans(), st.booleans())
 def test_lists_are_counted_as_entry_by_entry(
-    told: list[dict[int, List]], compact: bool, numbers: bool, turned: bool
+    told: list[dict[int, List]], numbers: bool, turned: bool
 ) -> None:
-    view = made(told, compact, numbers)
+    view = made(told, numbers)
     seen = SeenLists.of(view, "list", 3 * np.arange(CODES), np.arange(USERS), turned)
     expected = by_entry(told, numbers, turned)
     for user in range(USERS):
@@ -106,7 +100,7 @@ def test_what_tenths_tell_is_that_of_all_their_entries(
     told: list[dict[int, List]], seed: int
 ) -> None:
     """The shares, correlation and sums of ``_Classes`` by one number an entry of each list."""
-    seen = SeenLists.of(made(told, True, True), "list", 3 * np.arange(CODES), np.arange(USERS))
+    seen = SeenLists.of(made(told, True), "list", 3 * np.arange(CODES), np.arange(USERS))
     mine = np.random.default_rng(seed).random((USERS, CODES))
     often = (seen.once + seen.more).ravel()[seen.key]
     classes = _Classes.maximised(seen, mine, np.ones(3), often)

@@ -16,7 +16,7 @@ from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
-from fedrec_auditor.targets.learners.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View

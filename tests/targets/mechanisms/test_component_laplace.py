@@ -11,9 +11,9 @@ from dp_accounting import ComposedDpEvent, LaplaceDpEvent, SelfComposedDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pure
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT as SCOPE
+from fedrec_auditor.targets.federated.protections import AdaptiveLaplace
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace, NoisyComponent
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
-from fedrec_auditor.targets.protections.adaptive_laplace import AdaptiveLaplace
 from tests.contracts.laws import check_ranges
 
 SMALL = ComponentLaplace((NoisyComponent("user", 1, 0.3), NoisyComponent("item", 3, 0.6)), clip=0.5)

@@ -16,15 +16,15 @@ from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage,
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, Randomized, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.federated.noise import ClippedNoise
+from fedrec_auditor.targets.federated.systems import FedAdam, first_entry
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
-from fedrec_auditor.targets.protections.parts.noise import ClippedNoise
 from fedrec_auditor.targets.settings import Knob, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.federated import FedAdam, first_entry
 from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 

@@ -9,14 +9,12 @@ import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.learners.base import Catalogue
-from fedrec_auditor.targets.learners.mf import Mf
+from fedrec_auditor.targets.federated.base import Catalogue
+from fedrec_auditor.targets.federated.learners import Mf
+from fedrec_auditor.targets.federated.protections import LaplaceProtection, Objective, Unprotected
+from fedrec_auditor.targets.federated.routes import Direct
+from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FixRecMax, FixRecMin
-from fedrec_auditor.targets.protections.laplace import LaplaceProtection
-from fedrec_auditor.targets.protections.objective import Objective
-from fedrec_auditor.targets.protections.unprotected import Unprotected
-from fedrec_auditor.targets.routes.direct import Direct
-from fedrec_auditor.targets.systems.federated import Federated
 
 
 def system(name: str) -> Federated:

@@ -1,0 +1,402 @@
+"""Local training of one device after the other, all of its epochs in cache, compiled by numba.
+
+Plain descent is lazy: what a step adds to all of a device's own rows is one vector ``shift``, the
+linear term of touched rows a coefficient ``spent`` of its draws, and what all steps take from E one
+vector times the features. Adam moves every parameter of the device, its touched item rows included,
+at every minibatch, as torch's dense Adam does: a row moves on after the batch that it was in. Its
+moments begin at zero in every round, as a device keeps nothing between rounds; they last from epoch
+to epoch, also where noise falls between.
+
+A device's result is the same to the bit in any batch of devices, in any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.compiled import REORDERED, compiled
+from fedrec_auditor.targets.federated.minibatch import (
+    F32,
+    Flags,
+    Layers,
+    Places,
+    Scratch,
+    Settings,
+    apply,
+    copy,
+    embed,
+    embed_back,
+    load,
+    make_layers,
+    make_scratch,
+    mlp_back,
+    product_back,
+    score,
+    slopes,
+    store,
+)
+
+Numbers = NDArray[np.int64]
+
+BETA_1, BETA_2, TINY = 0.9, 0.999, 1e-8
+"""Adam's usual constants (Kingma and Ba 2015)."""
+
+_part = compiled(kept=False, fastmath=REORDERED)
+_inlined = compiled(kept=False, fastmath=REORDERED, inline="always")
+_vectorized = compiled(kept=False, fastmath=REORDERED, error_model="numpy")
+
+
+class DeviceBlock(NamedTuple):
+    """Devices to train: their rows begin at ``starts``; they are visited in ``order[epoch, i]``."""
+
+    devices: Numbers
+    starts: Numbers
+    sizes: Numbers
+    order: Places
+
+
+class Tables(NamedTuple):
+    """Arrays of all devices, of which ``theta`` (n, P) and ``rows`` (nnz, d) are trained in place.
+
+    ``theta`` holds E, W1, W2, b, then the MLP's weights and biases, as the learner has them.
+    ``linear_term`` has its shape, ``linear_rows`` that of rows; either is empty without such a
+    term.
+    """
+
+    positive: Flags
+    features: F32
+    theta: F32
+    rows: F32
+    linear_term: F32
+    linear_rows: F32
+
+
+class AdamMoments(NamedTuple):
+    """Adam's moments (2, n, P) and (2, nnz, d) after ``done`` epochs; none are kept if empty."""
+
+    theta: F32
+    rows: F32
+    done: int
+
+
+class Device(NamedTuple):
+    """Data of one device: its rows and features, the linear term of rows, and orders of visits."""
+
+    own: F32
+    positive: Flags
+    features: F32
+    drawn: F32
+    order: Places
+
+
+@_part
+def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
+    """Means over the device's own rows, and of their draws; one over their number."""
+    mean[:] = 0
+    mean_drawn[:] = 0
+    held = 0
+    for i in range(len(own)):
+        if positive[i]:
+            held += 1
+            for k in range(len(mean)):
+                mean[k] += own[i, k]
+            if len(drawn):
+                for k in range(len(mean)):
+                    mean_drawn[k] += drawn[i, k]
+    part = np.float32(1) / np.float32(held)
+    for k in range(len(mean)):
+        mean[k] *= part
+        mean_drawn[k] *= part
+    return part
+
+
+@_part
+def _gather(
+    z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
+) -> None:
+    """The rows of a minibatch, with what is kept lazily."""
+    for e in range(len(visit)):
+        at = visit[e]
+        for k in range(z.shape[1]):
+            z[e, k] = own[at, k]
+        if positive[at]:
+            for k in range(z.shape[1]):
+                z[e, k] += shift[k]
+        if len(drawn):
+            for k in range(z.shape[1]):
+                z[e, k] -= spent * drawn[at, k]
+
+
+@_part
+def _move_rows(
+    own: F32,
+    mean: F32,
+    shift: F32,
+    d_mean: F32,
+    dz: F32,
+    positive: Flags,
+    visit: Places,
+    rate: np.float32,
+    part: np.float32,
+    neighbours: int,
+) -> None:
+    """Descends the rows of a minibatch, and what all of the device's own have in common."""
+    for e in range(len(visit)):
+        at = visit[e]
+        for k in range(len(mean)):
+            own[at, k] -= rate * dz[e, k]
+        if positive[at]:
+            for k in range(len(mean)):
+                mean[k] -= rate * part * dz[e, k]
+    if neighbours != 0:
+        for k in range(len(mean)):
+            moved = rate * part * d_mean[k]
+            mean[k] -= moved
+            shift[k] -= moved
+
+
+@_part
+def _norm(vector: F32) -> np.float32:
+    """The squared length of a vector."""
+    norm = np.float32(0)
+    for k in range(len(vector)):
+        norm += vector[k] * vector[k]
+    return norm
+
+
+@_part
+def _settle_layer(e: F32, taken: F32, features: F32) -> None:
+    """Take from E what all steps took."""
+    for h in range(len(taken)):
+        for k in range(len(features)):
+            e[h, k] -= taken[h] * features[k]
+
+
+@_part
+def _settle_rows(own: F32, drawn: F32, positive: Flags, shift: F32, spent: np.float32) -> None:
+    """Add to rows what was kept lazily."""
+    for i in range(len(own)):
+        if positive[i]:
+            for k in range(len(shift)):
+                own[i, k] += shift[k]
+        if len(drawn):
+            for k in range(len(shift)):
+                own[i, k] -= spent * drawn[i, k]
+
+
+@_inlined
+def _train_plainly(
+    device: Device,
+    term: Layers,
+    has_term: bool,
+    s: Scratch,
+    p: Layers,
+    g: Layers,
+    settings: Settings,
+) -> None:
+    """Train one device by plain descent, lazily."""
+    own, positive, features, drawn, order = device
+    z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
+    _, e, w_1, w_2, bias, from_user, from_item, tail = p
+    rate, (size, d) = settings.rate, own.shape
+    lazy = np.zeros((4, d), np.float32)
+    shift, taken, mean_drawn, drawn_z_u = lazy[0], lazy[1], lazy[2], lazy[3]
+    part, spent = _own_means(mean, mean_drawn, own, drawn, positive), np.float32(0)
+    apply(z_u, e, features)
+    if has_term:
+        apply(drawn_z_u, term.e, features)
+    norm = _norm(features)
+    for epoch in range(order.shape[0]):
+        for start in range(0, size, settings.batch):
+            visit = order[epoch, start : min(start + settings.batch, size)]
+            b = len(visit)
+            _gather(z, own, drawn, positive, visit, shift, rate * spent)
+            logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
+            embed(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
+            if settings.deep:
+                score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
+                slopes(logit, positive, visit, settings.squared)
+                mlp_back(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, rate)
+            else:
+                apply(logit, z[:b], user)
+                slopes(logit, positive, visit, settings.squared)
+                product_back(d_user, dz, logit, z, user)
+            if settings.neighbours == 2:
+                embed_back(d_z_u, d_mean, d_user, user, inner, mean, p, g, rate)
+            else:
+                copy(d_z_u, d_user)
+                copy(d_mean, d_user)
+            for k in range(d):
+                taken[k] += rate * d_z_u[k]
+                z_u[k] -= rate * norm * d_z_u[k]
+            _move_rows(
+                own, mean, shift, d_mean, dz, positive, visit, rate, part, settings.neighbours
+            )
+            share = np.float32(b) / np.float32(size)
+            if len(drawn):
+                spent += share
+                for k in range(d):
+                    mean[k] -= rate * share * mean_drawn[k]
+            if has_term:
+                for k in range(d):
+                    z_u[k] -= rate * share * drawn_z_u[k]
+                for k in range(len(p.flat)):
+                    p.flat[k] -= rate * share * term.flat[k]
+    _settle_layer(e, taken, features)
+    _settle_rows(own, drawn, positive, shift, rate * spent)
+
+
+@_vectorized
+def _move(
+    p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
+) -> None:
+    """One step of Adam; ``rate`` and ``scale`` hold the corrections of its moments."""
+    keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
+    new_1, new_2 = np.float32(1 - BETA_1), np.float32(1 - BETA_2)
+    for k in range(len(p)):
+        m[k] = keep_1 * m[k] + new_1 * g[k]
+        v[k] = keep_2 * v[k] + new_2 * g[k] * g[k]
+        p[k] -= rate * m[k] / (scale * np.sqrt(v[k]) + tiny)
+
+
+@_part
+def _look_up(z: F32, mean: F32, own: F32, positive: Flags, visit: Places, part: np.float32) -> None:
+    """The rows of a minibatch, and the mean of the device's own if ``part`` is their share."""
+    for e in range(len(visit)):
+        for k in range(len(mean)):
+            z[e, k] = own[visit[e], k]
+    if part > 0:
+        mean[:] = 0
+        for i in range(len(own)):
+            if positive[i]:
+                for k in range(len(mean)):
+                    mean[k] += part * own[i, k]
+
+
+@_part
+def _gradient_rows(
+    d_rows: F32,
+    dz: F32,
+    d_mean: F32,
+    drawn: F32,
+    positive: Flags,
+    visit: Places,
+    part: np.float32,
+    share: np.float32,
+) -> None:
+    """Gradients of all rows: by the mean of the device's own, as examples, by the linear term."""
+    d = len(d_mean)
+    for i in range(len(d_rows)):
+        if positive[i] and part > 0:
+            for k in range(d):
+                d_rows[i, k] = part * d_mean[k]
+        else:
+            for k in range(d):
+                d_rows[i, k] = 0
+    for e in range(len(visit)):
+        for k in range(d):
+            d_rows[visit[e], k] += dz[e, k]
+    if len(drawn):
+        for i in range(len(d_rows)):
+            for k in range(d):
+                d_rows[i, k] += share * drawn[i, k]
+
+
+@_inlined
+def _train_by_adam(
+    device: Device,
+    term: Layers,
+    has_term: bool,
+    s: Scratch,
+    p: Layers,
+    g: Layers,
+    settings: Settings,
+    moments: F32,
+    row_state: F32,
+    done: int,
+) -> None:
+    """Train one device by Adam, whose ``moments`` and those of its rows have seen ``done`` epochs.
+
+    ``row_state`` (3, size * d) has gradients of rows and these moments.
+    """
+    own, positive, features, drawn, order = device
+    z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
+    _, e, w_1, w_2, bias, from_user, from_item, tail = p
+    size, d = own.shape
+    d_rows, held = row_state[0].reshape(size, d), 0
+    for i in range(size):
+        held += positive[i]
+    part = np.float32(1) / np.float32(held) if settings.neighbours != 0 else np.float32(0)
+    steps = done * ((size + settings.batch - 1) // settings.batch)
+    decay_1, decay_2 = BETA_1**steps, BETA_2**steps
+    for epoch in range(order.shape[0]):
+        for start in range(0, size, settings.batch):
+            visit = order[epoch, start : min(start + settings.batch, size)]
+            b = len(visit)
+            share = np.float32(b) / np.float32(size)
+            _look_up(z, mean, own, positive, visit, part)
+            apply(z_u, e, features)
+            logit, hidden = logits[:b], layer[: d * b].reshape(d, b)
+            embed(user, inner, z_u, mean, w_1, w_2, bias, settings.neighbours)
+            if settings.deep:
+                score(logit, hidden, z[:b], user, from_user, from_item, tail, d_first)
+                slopes(logit, positive, visit, settings.squared)
+                mlp_back(logit, hidden, z[:b], dz[:b], user, d_user, d_first, p, g, None)
+            else:
+                apply(logit, z[:b], user)
+                slopes(logit, positive, visit, settings.squared)
+                product_back(d_user, dz, logit, z, user)
+            if settings.neighbours == 2:
+                embed_back(d_z_u, d_mean, d_user, user, inner, mean, p, g, None)
+            else:
+                copy(d_z_u, d_user)
+                copy(d_mean, d_user)
+            for h in range(d):
+                for k in range(len(features)):
+                    g.e[h, k] = d_z_u[h] * features[k]
+            _gradient_rows(d_rows, dz, d_mean, drawn, positive, visit, part, share)
+            if has_term:
+                for k in range(len(g.flat)):
+                    g.flat[k] += share * term.flat[k]
+            decay_1 *= BETA_1
+            decay_2 *= BETA_2
+            step = np.float32(settings.rate / (1 - decay_1))
+            scale, tiny = np.float32(1 / np.sqrt(1 - decay_2)), np.float32(TINY)
+            _move(p.flat, g.flat, moments[0], moments[1], step, scale, tiny)
+            _move(own.ravel(), row_state[0], row_state[1], row_state[2], step, scale, tiny)
+
+
+@compiled(fastmath=REORDERED)
+def train(block: DeviceBlock, tables: Tables, settings: Settings, kept: AdamMoments | None) -> None:
+    """Train the devices of ``block`` in place: by Adam if there are moments, else plainly."""
+    width, d, length = tables.features.shape[1], tables.rows.shape[1], tables.theta.shape[1]
+    s, flat = make_scratch(settings.batch, d), np.zeros((3, length), np.float32)
+    p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
+    term, drawn = make_layers(flat[2], d, width, settings), tables.linear_rows
+    has_term = len(tables.linear_term) > 0
+    for place in range(len(block.devices)):
+        at, first = block.devices[place], block.starts[place]
+        end = first + block.sizes[place]
+        own, positive = tables.rows[first:end], tables.positive[first:end]
+        load(p, tables.theta[at], settings.deep)
+        if has_term:
+            load(term, tables.linear_term[at], settings.deep)
+        if len(tables.linear_rows):
+            drawn = tables.linear_rows[first:end]
+        device = Device(own, positive, tables.features[at], drawn, block.order[:, place])
+        if kept is None:
+            _train_plainly(device, term, has_term, s, p, g, settings)
+        else:
+            moments = np.zeros((2, length), np.float32)
+            row_state = np.zeros((3, len(own) * d), np.float32)
+            for which in range(len(kept.theta)):
+                copy(moments[which], kept.theta[which, at])
+                copy(row_state[1 + which], kept.rows[which, first:end].ravel())
+            _train_by_adam(device, term, has_term, s, p, g, settings, moments, row_state, kept.done)
+            for which in range(len(kept.theta)):
+                copy(kept.theta[which, at], moments[which])
+                copy(kept.rows[which, first:end].ravel(), row_state[1 + which])
+        store(tables.theta[at], p, settings.deep)

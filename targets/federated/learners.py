@@ -1,0 +1,263 @@
+"""Learners: embeddings of users and items, combined by an MLP or a dot product.
+
+A device holds z_u = E_U x_u and the item table, aggregates its own items' rows or not
+(``Neighbours``), and scores an item by a two-layer MLP on both embeddings or by their product. It
+minimises the summed binary cross-entropy by minibatch SGD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.components import Component, Floats
+from fedrec_auditor.targets.compute import Compute, blocks
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.local_training import Neighbours, train
+from fedrec_auditor.targets.settings import Checked, Positive, Whole
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.transcript import Broadcast
+
+_BLOCK = 1 << 24  # numbers at once when scoring
+
+
+def _learning(
+    *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
+) -> Mapping[str, Any]:
+    """Settings of a composition under which a learner with these settings of its own learns."""
+    return MappingProxyType(
+        {
+            "private_user": True,
+            "server": "adam",
+            "server_rate": server_rate,
+            "rounds": rounds,
+            "epochs": epochs,
+            "optimizer": "sgd",
+            "learning_rate": learning_rate,
+            "learner": learner,
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Embeddings(Checked):
+    """A learner with embeddings of ``dimension`` d; every first parameter is N(0, init_scale^2).
+
+    The paper's ``init_scale`` is 1 (section 5.4). With it, and its learning rate of 0.001, the GCN
+    has logits of some 3,000 on MovieLens-100K and is not finite after one round (and learns
+    nothing at rate 0.001 / 32, where the loss would be a mean); hence 0.1, with which it trains.
+
+    The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
+    a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), the last
+    batch of an epoch holds what is left over; ``LocalTraining.linear_term`` is shared equally by
+    all examples, so that an epoch adds it up once.
+    """
+
+    dimension: Whole = 64
+    init_scale: Positive = 0.1
+
+    neighbours: ClassVar[Neighbours]
+    deep: ClassVar[bool]
+    learning: ClassVar[Mapping[str, Any]] = _learning(
+        server_rate=0.05, rounds=40, epochs=1, learning_rate=0.05, dimension=16
+    )
+
+    @property
+    def squared(self) -> bool:
+        """Flag of the squared error instead of the cross-entropy as the loss."""
+        return False
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of components in order."""
+        return ("user", "item", "mlp1", "mlp2") if self.deep else ("user", "item")
+
+    def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
+        """Shape of every component."""
+        d = self.dimension
+        shapes: dict[str, tuple[int, ...]] = {"user.E": (d, catalogue.n_user_features)}
+        if self.neighbours is Neighbours.CONVOLVED:
+            shapes |= {"user.W1": (d, d), "user.W2": (d, d), "user.b": (d,)}
+        shapes["item"] = (catalogue.n_items, d)
+        if self.deep:
+            shapes |= {"mlp1.weight": (d, 2 * d), "mlp1.bias": (d,)}
+            shapes |= {"mlp2.weight": (1, d), "mlp2.bias": (1,)}
+        return shapes
+
+    def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        """Entries from N(0, init_scale^2), float32, component by component."""
+        scale = np.float32(self.init_scale)
+        return {
+            name: scale * rng.standard_normal(shape, dtype=np.float32)
+            for name, shape in self.shapes(catalogue).items()
+        }
+
+    def own(self, streams: Streams) -> NDArray[np.float32]:
+        """User vectors (n, d, 1) from N(0, init_scale^2), each from its device's stream."""
+        drawn = self.init_scale * streams.normal(self.dimension)
+        return drawn.astype(np.float32)[:, :, None]
+
+    def train(
+        self, broadcast: Broadcast, clients: Clients, local: LocalTraining, compute: Compute
+    ) -> dict[str, Component]:
+        """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
+
+        In float32, compiled; the result of a device is the same to the bit whatever the batch.
+        InputError if the broadcast does not fit, or a linear term names a component that is not
+        there.
+        """
+        model = self._received(broadcast, clients)
+        unknown = sorted(set(local.linear_term) - set(model))
+        if unknown:
+            raise InputError(
+                f"Expected linear terms of {', '.join(model)}, got one of {', '.join(unknown)}. "
+                "Name components of the model."
+            )
+        return train(
+            model,
+            clients,
+            local,
+            compute,
+            neighbours=self.neighbours,
+            deep=self.deep,
+            squared=self.squared,
+        )
+
+    def score(self, model: Broadcast, clients: Clients) -> Floats:
+        """Logits of all items, (n, n_items) float32: the same order as their sigmoid, without ties.
+
+        Memory: 64 MiB beside the result where there is an MLP.
+        """
+        user = self.user_vectors(model, clients)
+        model = self._received(model, clients)
+        items = model["item"]
+        if not self.deep:
+            return np.asarray(user @ items.T)
+        d, weight = self.dimension, model["mlp1.weight"]
+        from_user = user @ weight[:, :d].T + model["mlp1.bias"]
+        from_item = items @ weight[:, d:].T
+        out = np.empty((len(user), len(items)), dtype=np.float32)
+        for block in blocks(len(user), from_item.size, _BLOCK):
+            hidden = from_user[block, None] + from_item
+            np.maximum(hidden, 0, out=hidden)
+            out[block] = hidden @ model["mlp2.weight"][0] + model["mlp2.bias"]
+        return out
+
+    def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
+        """Vectors of users that the MLP or the product takes, (n, d) float32."""
+        model = self._received(model, clients)
+        features = clients.features.astype(np.float32)
+        if clients.own is None:
+            user = features @ model["user.E"].T
+        else:
+            user = np.einsum("nf,ndf->nd", features, clients.own)
+        if self.neighbours is Neighbours.IGNORED:
+            return np.asarray(user)
+        mean = neighbour_mean(clients.interactions.ratings, model["item"])
+        if self.neighbours is Neighbours.ADDED:
+            return np.asarray(user + mean)
+        user = (user + mean @ model["user.W1"].T) @ model["user.W2"].T + model["user.b"]
+        return np.asarray(np.maximum(user, 0))
+
+    def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
+        """The model as the device computes with it; InputError unless it fits."""
+        catalogue = Catalogue(
+            n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
+        )
+        expected = self.shapes(catalogue)
+        if clients.own is not None:
+            broadcast = {**broadcast, "user.E": np.zeros(clients.own.shape[1:])}
+        got = {name: np.shape(array) for name, array in broadcast.items()}
+        if got != expected:
+            raise InputError(
+                f"Expected a model with {expected}, got {got}. "
+                "Send one made for these items and features."
+            )
+        return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
+
+
+def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Mean row of the items that each device holds, (n, d); zeros where it holds none."""
+    sizes = np.diff(ratings.indptr)
+    weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes).astype(np.float32)
+    pick = sparse.csr_array((weights, ratings.indices, ratings.indptr), shape=ratings.shape)
+    return np.asarray(pick @ items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gcn(_Embeddings):
+    """FedRec's client (Zhang et al., section 3.1): a graph convolution over the user's items, MLP.
+
+    u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7).
+
+    The mean is over all of the user's items (equation 5), the scored one included, and the gradient
+    flows through it into their rows. z_v is a row of the item table: features x_v are random in the
+    paper, so E_V x_v is a free vector.
+    """
+
+    neighbours = Neighbours.CONVOLVED
+    deep = True
+    learning = _learning(
+        server_rate=0.02, rounds=180, epochs=1, learning_rate=0.02, dimension=16, init_scale=0.2
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightGcn(_Embeddings):
+    """FedLightGCN's client (Zhang et al., section 5.10): the neighbour mean without weights.
+
+    u = E_U x_u + mean z_v over the user's items, logit u . z_v.
+
+    LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees; an item's degree
+    is not known on a device, so the sum is divided by the user's. One layer, and the sum of both
+    layers instead of their mean, which is a constant factor.
+    """
+
+    neighbours = Neighbours.ADDED
+    deep = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mf(_Embeddings):
+    """FedMF's client, and F-DPMF's: matrix factorization whose user vector comes from features.
+
+    z_u = E_U x_u, logit z_u . z_v, and no more.
+
+    As a FedRec client (Zhang et al., Figure 2) it shares E_U and the item table, so that a model
+    average has a meaning on the user's side too. ``loss`` "squared" is sum (r - z_u . z_v)^2, which
+    is F-DPMF's: DPMF (Hua et al. 2015) perturbs a squared error. "logistic" is equation 8's.
+    """
+
+    loss: Literal["logistic", "squared"] = "logistic"
+
+    neighbours = Neighbours.IGNORED
+    deep = False
+
+    @property
+    def squared(self) -> bool:
+        """Flag of the squared error as the ``loss``."""
+        return self.loss == "squared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ncf(_Embeddings):
+    """FedNCF's client (Zhang et al., section 5.10): user and item embeddings into an MLP.
+
+    z_u = E_U x_u and a two-layer MLP on z_u (+) z_v.
+
+    The paper names NCF (He et al., WWW 2017) and no more; its MLP branch is what the FedRec
+    protocol of user component, item component and MLP holds.
+    """
+
+    neighbours = Neighbours.IGNORED
+    deep = True
+    learning = _learning(
+        server_rate=0.1, rounds=60, epochs=2, learning_rate=0.03, dimension=16, init_scale=0.3
+    )

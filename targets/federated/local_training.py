@@ -1,0 +1,358 @@
+"""Local training of many devices, in blocks of them: what each draws, then the compiled driver."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.targets.components import (
+    Component,
+    Dense,
+    Ints,
+    Kind,
+    Overlaid,
+    Randomized,
+    Rows,
+)
+from fedrec_auditor.targets.compute import Compute, blocks, one_thread
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining
+from fedrec_auditor.targets.streams import Streams
+
+if TYPE_CHECKING:
+    from fedrec_auditor.targets.federated import kernel
+    from fedrec_auditor.targets.federated.minibatch import Settings
+
+# Draws of a device before it trains: its negatives, once, and an order of its examples per epoch.
+#
+# Every number depends on the device's own stream and on its own items only, so a batch of devices
+# draws what they would draw one by one, and every way of training consumes the same draws.
+# Negatives are drawn without replacement, so an example is an item: the rows that a device touches
+# are its examples, and each of them is visited once an epoch.
+
+_NEGATIVES = 0
+_LOW = np.uint64((1 << 24) - 1)  # bits of a random key that hold its position and break ties
+_BLOCK = 1 << 21  # keys at once
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Items ``ids[indptr[i] : indptr[i + 1]]`` of device i, ascending: its own and negatives.
+
+    ``positive`` (nnz,) tells its own.
+    """
+
+    indptr: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    positive: NDArray[np.bool_]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of examples a device, (n,)."""
+        return np.diff(self.indptr)
+
+
+def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
+    """Draw for every device ``negatives`` times as many other items, without replacement.
+
+    All others where there are fewer (the paper downsamples them, section 2). Work is proportional
+    to devices times items, memory to ``_BLOCK`` keys and the result.
+    """
+    table, n_items = interactions.ratings, interactions.n_items
+    streams = streams.fold_in(_NEGATIVES)
+    sizes, ids, positive = [np.zeros(1, dtype=np.int64)], [], []
+    for block in blocks(interactions.n_users, n_items, _BLOCK):
+        start, end = block.start, block.stop
+        held = np.diff(table.indptr[start : end + 1])
+        own = np.zeros((end - start, n_items), dtype=np.bool_)
+        items = table.indices[table.indptr[start] : table.indptr[end]]
+        own[np.repeat(np.arange(end - start), held), items] = True
+        keys = _keys(Streams(streams.seeds[block]), n_items)
+        keys[own] = ~np.uint64(0)  # above every other
+        wanted = np.minimum(negatives * held, n_items - held)
+        ranked = np.sort(keys, axis=1)
+        last = ranked[np.arange(end - start), np.maximum(wanted - 1, 0)]
+        chosen = own | ((keys <= last[:, None]) & (wanted > 0)[:, None])
+        places = np.flatnonzero(chosen)
+        sizes.append(np.count_nonzero(chosen, axis=1))
+        ids.append((places % n_items).astype(np.int32))
+        positive.append(own.ravel()[places])
+    return Examples(
+        indptr=np.cumsum(np.concatenate(sizes)),
+        ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
+        positive=np.concatenate([np.zeros(0, dtype=np.bool_), *positive]),
+    )
+
+
+def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
+    """For every device a uniform permutation of its first ``sizes`` examples, (n, max(sizes)).
+
+    Positions beyond a device's size stay where they are.
+    """
+    width = int(sizes.max(initial=0))
+    keys = _keys(streams.fold_in(2 * epoch + 1), width)
+    padding = np.arange(width) >= sizes[:, None]
+    keys[padding] |= ~_LOW
+    keys.sort(axis=1)
+    return (keys & _LOW).astype(np.int32)
+
+
+def draw_linear_term(
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], name: str
+) -> NDArray[np.float32]:
+    """Coefficients of the linear term for one dense component, (n, *shape)."""
+    from fedrec_auditor.targets.noise_kernel import laplace
+
+    seeds = _linear_streams(streams, shapes, name).seeds
+    zeros = np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
+    drawn = np.empty_like(zeros)
+    laplace(zeros, seeds, 1.0, local.linear_term[name], drawn)
+    return drawn.reshape(len(streams), *shapes[name])
+
+
+def draw_linear_rows(
+    streams: Streams,
+    local: LocalTraining,
+    shapes: dict[str, tuple[int, ...]],
+    examples: Examples,
+) -> NDArray[np.float32]:
+    """Coefficients of the linear term for touched rows of "item": (nnz, d), place item * d + k.
+
+    None, (0, d), if there is no such term.
+    """
+    if "item" not in local.linear_term:
+        return np.zeros((0, shapes["item"][1]), dtype=np.float32)
+    from fedrec_auditor.targets.noise_kernel import laplace_rows
+
+    seeds = _linear_streams(streams, shapes, "item").seeds
+    zeros = np.zeros((len(examples.ids), shapes["item"][1]), dtype=np.float32)
+    drawn = np.empty_like(zeros)
+    ids = examples.ids.astype(np.int64)
+    laplace_rows(zeros, examples.indptr, ids, seeds, 1.0, local.linear_term["item"], drawn)
+    return drawn
+
+
+def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: str) -> Streams:
+    return streams.fold_in(2 * list(shapes).index(name) + 2)
+
+
+def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
+    """Distinct random keys (n, count) whose low bits are their position."""
+    return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
+
+
+class Neighbours(IntEnum):
+    """Part that the items on the device have in their user's embedding."""
+
+    IGNORED = 0  # u = z_u
+    ADDED = 1  # u = z_u + mean z_v
+    CONVOLVED = 2  # u = ReLU(W2 (z_u + W1 mean z_v) + b)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Devices of one call: ``tables`` hold their data and, trained in place, their parameters.
+
+    ``shapes`` are those of the model's components. ``moments`` are Adam's, where they must outlast
+    a call of the kernel: for one call that runs all epochs they have no rows.
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    local: LocalTraining
+    streams: Streams
+    examples: Examples
+    tables: kernel.Tables
+    settings: Settings
+    moments: kernel.AdamMoments | None
+
+    def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
+        """Devices with examples, of like size, as many as keep devices x size under ``bound``."""
+        sizes = self.examples.sizes
+        order = np.argsort(sizes, kind="stable")[::-1]
+        order = order[sizes[order] > 0]
+        while len(order):
+            count = max(1, bound // int(sizes[order[0]]))
+            yield np.sort(order[:count])
+            order = order[count:]
+
+
+def named(
+    theta: NDArray[np.float32], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, NDArray[np.float32]]:
+    """Views of ``theta`` (n, P) by component."""
+    out, start = {}, 0
+    for name, shape in shapes.items():
+        if name != "item":
+            end = start + int(np.prod(shape))
+            out[name] = theta[:, start:end].reshape(len(theta), *shape)
+            start = end
+    return out
+
+
+_NOISE = 1 << 32
+"""Purpose of a device's randomness, beyond those above: the noise after an epoch."""
+_ORDERED = 1 << 18
+"""Places in the orders of a block of devices."""
+
+
+def train(
+    model: dict[str, NDArray[np.float32]],
+    clients: Clients,
+    local: LocalTraining,
+    compute: Compute,
+    *,
+    neighbours: Neighbours,
+    deep: bool,
+    squared: bool,
+) -> dict[str, Component]:
+    """Train the models of all devices: touched rows of "item", all of the rest.
+
+    Memory: the result (twice with a linear term, thrice with Adam and noise between epochs), and
+    what one block of devices needs. Between epochs, every device's parameters and touched rows go
+    through ``local.noise``; that of the rows which it does not touch is drawn again when asked for.
+    """
+    work = _work(model, clients, local, int(neighbours), deep, squared)
+    if local.noise:
+        for epoch in range(local.epochs):
+            if epoch:
+                _disturb(work, epoch - 1)
+            _run(work, range(epoch, epoch + 1), compute)
+    else:
+        _run(work, range(local.epochs), compute)
+    out: dict[str, Component] = {
+        name: Dense(values, Kind.MODEL, local.learning_rate)
+        for name, values in named(work.tables.theta, work.shapes).items()
+    }
+    rows = Rows(
+        indptr=work.examples.indptr,
+        ids=work.examples.ids,
+        values=work.tables.rows,
+        count=len(model["item"]),
+        kind=Kind.MODEL,
+        rate=local.learning_rate,
+        rest=model["item"],
+    )
+    out["item"] = rows if "item" not in local.noise else Overlaid(_disturbed(work, rows), rows)
+    return {name: out[name] for name in model}
+
+
+def _work(
+    model: dict[str, NDArray[np.float32]],
+    clients: Clients,
+    local: LocalTraining,
+    neighbours: int,
+    deep: bool,
+    squared: bool,
+) -> Work:
+    """Draws of devices before they train, and their first parameters."""
+    from fedrec_auditor.targets.federated import kernel
+    from fedrec_auditor.targets.federated.minibatch import Settings
+
+    shapes = {name: array.shape for name, array in model.items()}
+    objective = clients.objective or clients.streams
+    examples = draw_examples(clients.interactions, clients.streams, local.negatives)
+    dense = [name for name in model if name != "item"]
+    first = np.concatenate([model[name].ravel() for name in dense])
+    tables = kernel.Tables(
+        positive=examples.positive,
+        features=np.ascontiguousarray(clients.features, dtype=np.float32),
+        theta=np.repeat(first[None], len(clients), axis=0),
+        rows=model["item"][examples.ids],
+        linear_term=_linear_term(objective, local, shapes, dense),
+        linear_rows=draw_linear_rows(objective, local, shapes, examples),
+    )
+    if clients.own is not None:
+        named(tables.theta, shapes)["user.E"][:] = clients.own
+    kept = (2 if local.noise else 0,)
+    return Work(
+        shapes=shapes,
+        local=local,
+        streams=clients.streams,
+        examples=examples,
+        tables=tables,
+        settings=Settings(neighbours, deep, squared, np.float32(local.learning_rate), local.batch),
+        moments=kernel.AdamMoments(
+            np.zeros(kept + tables.theta.shape, dtype=np.float32),
+            np.zeros(kept + tables.rows.shape, dtype=np.float32),
+            done=0,
+        )
+        if local.optimizer == "adam"
+        else None,
+    )
+
+
+def _linear_term(
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], dense: list[str]
+) -> NDArray[np.float32]:
+    if not set(local.linear_term) & set(dense):
+        return np.zeros((0, 0), dtype=np.float32)
+    parts = [
+        draw_linear_term(streams, local, shapes, name).reshape(len(streams), -1)
+        if name in local.linear_term
+        else np.zeros((len(streams), int(np.prod(shapes[name]))), dtype=np.float32)
+        for name in dense
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
+    return work.streams.fold_in(_NOISE + epoch).fold_in(list(work.shapes).index(name))
+
+
+def _disturb(work: Work, epoch: int) -> None:
+    """Add the noise at the end of ``epoch`` to all parameters and touched rows."""
+    for name, values in named(work.tables.theta, work.shapes).items():
+        if name in work.local.noise:
+            values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))
+    if "item" in work.local.noise:
+        streams, examples = _epoch_streams(work, "item", epoch), work.examples
+        rows = work.tables.rows
+        rows[:] = work.local.noise["item"].rows(rows, streams, examples.indptr, examples.ids)
+
+
+def _disturbed(work: Work, rows: Rows) -> Component:
+    """The item table after all epochs but the last, had nothing been trained."""
+    none = np.zeros(0, dtype=np.int64)
+    table: Component = replace(
+        rows, indptr=np.zeros_like(rows.indptr), ids=none, values=rows.values[none]
+    )
+    for epoch in range(work.local.epochs - 1):
+        streams = _epoch_streams(work, "item", epoch)
+        table = Randomized(table, work.local.noise["item"], streams)
+    return table
+
+
+def _run(work: Work, epochs: range, compute: Compute) -> None:
+    """Train all devices of ``work`` in place for these epochs."""
+    from fedrec_auditor.targets.federated import kernel
+
+    examples, moments = work.examples, work.moments
+    if moments is not None:
+        moments = moments._replace(done=epochs.start)
+
+    def run(devices: NDArray[np.int64]) -> None:
+        sizes, streams = examples.sizes[devices], work.streams.take(devices)
+        order = np.empty((len(epochs), len(devices), int(sizes.max())), dtype=np.int32)
+        for place, epoch in enumerate(epochs):
+            order[place] = draw_order(streams, sizes, epoch)
+        block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
+        batch = min(work.local.batch, int(sizes.max()))  # what a step holds is laid out for so many
+        kernel.train(block, work.tables, work.settings._replace(batch=batch), moments)
+
+    blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
+    # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
+    importlib.import_module("scipy.linalg.cython_blas")
+    with one_thread():
+        if compute.threads == 1:
+            for devices in blocks:
+                run(devices)
+            return
+        with ThreadPoolExecutor(compute.threads) as pool:
+            list(pool.map(run, blocks))

@@ -1,0 +1,375 @@
+"""Federated systems composed of a learner, a protection and a route, and their worst pairs."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.targets.components import Component, Floats, Ints
+from fedrec_auditor.targets.compute import Compute
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.declarations import SYSTEMS
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.composition import Composition
+from fedrec_auditor.targets.federated.noise import ClippedNoise, Noisy
+from fedrec_auditor.targets.federated.routes import Direct
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.own_modules import member_name
+from fedrec_auditor.targets.settings import numbers, types
+from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
+from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
+from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
+
+_FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
+
+
+@dataclass(slots=True)
+class FedAdam:
+    """FedAdam with ``rate`` eta, and moments that last over rounds.
+
+    Each entry moves by some ``rate`` a round in the direction in which the mean upload left the
+    model, however few devices moved it. The mean is all that is asked of uploads.
+
+    Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
+    and beta_2; both moments begin at 0, and tau only keeps zeros from being divided by.
+    """
+
+    rate: float
+    moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
+
+    def step(self, model: Broadcast, mean: Broadcast) -> Broadcast:
+        """The next model, of the ``mean`` upload under this one, float32."""
+        after = {}
+        for name, table in model.items():
+            change = mean[name] - np.asarray(table, np.float64)  # whose squares are finite
+            first, second = self.moments.get(name, (np.zeros_like(change),) * 2)
+            first = _FIRST * first + (1 - _FIRST) * change
+            second = _SECOND * second + (1 - _SECOND) * np.square(change)
+            self.moments[name] = first, second
+            step = self.rate * first / (np.sqrt(second) + _FLOOR)
+            after[name] = (table + step).astype(np.float32)
+        return after
+
+
+_FAR = 16.0  # clipping bounds that a pushed entry moves
+_ITEMS = 12
+
+
+def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
+    """The first entry of the item table of each message, (n, 1)."""
+    item = sent["item"]
+    return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
+
+
+def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
+    """The pair that its protection and learner allow; none where nothing is promised.
+
+    The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
+    """
+    promises = system.protection.promises(system.groups)
+    known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
+    if not known or not any(math.isfinite(promise.epsilon) for promise in promises):
+        return ()
+    small = replace(
+        system,
+        learner=replace(system.learner, dimension=1),  # type: ignore[type-var]
+        route=Direct(),
+        rounds=1,
+        share=1.0,
+        epochs=1,
+        batch=32,
+    )
+    if isinstance(system.protection, Noisy):
+        return _entry(small, system.protection.noise("item"))
+    return _row(small)
+
+
+def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
+    """Two users of two items, of which each holds one: the first row is pushed up, or down.
+
+    The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
+    of training moves the row of the item held far up and that of the negative far down. It is a
+    step of plain SGD: one of Adam is no longer than the rate, and a server that cannot choose the
+    rate reaches less by it than the noise would let through. Where the score is a product with a
+    vector that the device keeps, the server cannot choose the slope: no game.
+    """
+    small = replace(small, optimizer="sgd")
+    profiles = Interactions.of(np.eye(2), name="game")
+    broadcast = _pushing(small, profiles, _FAR * noise.clip / (0.5 * small.learning_rate))
+    if broadcast is None:
+        return ()
+    pair = DesignedPair(
+        target=small,
+        profiles=profiles,
+        broadcast=broadcast,
+        read=first_entry,
+        scope=any_pair(Unit.COORDINATE, Vantage.SERVER, Horizon.ROUND),
+        names=(
+            "item 0 in the history: its entry is pushed above the clipping bound",
+            "item 1 in the history: the entry of item 0 is pushed below the clipping bound",
+        ),
+    )
+    return (pair,)
+
+
+def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
+    """A model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
+    shapes = small.sent(
+        Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
+    )
+    model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
+    if "mlp1.weight" in model:
+        root = math.sqrt(slope)
+        model["mlp1.weight"].flat[1] = root  # of (user, item) the item
+        model["mlp1.bias"][:] = 1.0  # the hidden unit is active
+        model["mlp2.weight"][:] = root
+        model["mlp2.bias"][:] = -np.float32(root)
+    elif "user.E" in model:
+        model["user.E"][:] = slope  # features sum to 1 at least
+    else:
+        return None
+    return model
+
+
+def _row(small: Composition) -> tuple[DesignedPair, ...]:
+    """Two users who differ in whether they hold item 0; both hold item 1.
+
+    The one who holds it trains its row; the other one only if it is drawn as a negative. One who
+    draws all rows has nothing to hide.
+    """
+    n_items = max(_ITEMS, 2 * small.negatives + 2)
+    held = np.zeros((2, n_items))
+    held[:, 1] = 1.0
+    held[0, 0] = 1.0
+    profiles = Interactions.of(held, name="game")
+    if not isinstance(small.touched(Population(n_users=2, n_items=n_items)), BitFlip):
+        return ()
+    shapes = small.sent(
+        Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
+    )
+    row = 0.0  # where a float32 resolves any step
+    return (
+        DesignedPair(
+            target=small,
+            profiles=profiles,
+            broadcast={name: np.full(shape, row, np.float32) for name, shape in shapes.items()},
+            scope=any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND),
+            names=("item 0 in the history", "item 0 not in the history"),
+        ),
+    )
+
+
+# Training of a composition by federated averaging, and what follows for an auditor.
+#
+# Algorithm 1 of Zhang et al.: every round some users download the model, train it on their own
+# interactions and features, and upload all of its parameters; the server takes the mean. A named
+# system states the composition; training, claims, events and games follow from its parts.
+
+_PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
+"""Purposes of a client's randomness."""
+_OWN = "own"
+"""Private user vectors (n_users, d, 1) in a model that scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federated(Composition):
+    """The training of a composition, and what an auditor asks of it."""
+
+    def designed_pairs(self) -> tuple[DesignedPair, ...]:
+        """One entry pushed to either end of the clipping, or one row that is touched or not."""
+        return designed_pairs(self)
+
+    def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
+        """Algorithm 1; which users take part is drawn from ``rng``."""
+        everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
+        model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
+        model = {name: model[name] for name in self.sent(_catalogue(everyone))}
+        senders = self.senders(interactions.n_users)
+        moments = FedAdam(self.server_rate)
+        behind = np.zeros((interactions.n_users, model["item"].shape[1]), dtype=np.float32)
+        for number in range(self.rounds):
+            users = np.sort(rng.permutation(interactions.n_users)[:senders])
+            clients = replace(everyone.take(users), streams=Streams.spawn(rng, senders))
+            behind[users] = self.learner.user_vectors(model, clients)
+            sent, own = self._send(clients, model, compute)
+            if everyone.own is not None:
+                everyone.own[users] = own
+            uploads = Uploads(users, sent)
+            del sent, own
+            yield Round(broadcast=model, uploads=uploads)
+            model = _finite(self.step(model, uploads, moments), number + 1)
+            del uploads  # before the next round's are made
+        scored = model if everyone.own is None else {**model, _OWN: everyone.own}
+        return Trained(model, scored, behind)
+
+    def public(self, interactions: Interactions) -> Public:
+        """Public facts: the numbers among all settings, those of the parts included."""
+        return replace(
+            super().public(interactions),
+            settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
+            route=self.route.vantage,
+        )
+
+    def messages(self, calls: Calls) -> Messages:
+        """Parameters of the model after local training, protected, by component."""
+        if calls.broadcast is None:
+            raise InputError(
+                "Expected the model's components as a broadcast, got none. Send what the learner "
+                "begins with."
+            )
+        clients = self._devices(calls.profiles, calls.streams, calls.owners)
+        return self._send(clients, calls.broadcast, calls.compute)[0]
+
+    def step(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
+        """The mean of the uploads (Algorithm 1), their sum (equation 9), or a step, float32."""
+        if not len(uploads.users):
+            return model
+        count = 1 if self.server == "sum" else len(uploads.users)
+        sent = {n: (c.total() / count).astype(np.float32) for n, c in uploads.components.items()}
+        return moments.step(model, sent) if self.server == "adam" else sent
+
+    def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
+        """Scores of all items from the final model and the device's own history and features."""
+        mine = interactions.take(users)
+        clients = Clients(
+            interactions=mine,
+            features=self.features(mine),
+            streams=Streams(np.zeros(len(users), dtype=np.uint64)),
+            own=model.arrays[_OWN][users] if _OWN in model.arrays else None,
+        )
+        arrays = {name: array for name, array in model.arrays.items() if name != _OWN}
+        return self.learner.score(arrays, clients)
+
+    def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
+        """Local training of a device."""
+        plain = LocalTraining(
+            epochs=self.epochs,
+            batch=self.batch,
+            negatives=self.negatives,
+            learning_rate=self.learning_rate,
+            optimizer=self.optimizer,
+        )
+        return self.protection.training(plain, shapes)
+
+    def _devices(
+        self,
+        interactions: Interactions,
+        streams: Streams,
+        users: Ints | None = None,
+    ) -> Clients:
+        """Devices of these users (of all), with their features as the protection has them."""
+        features = self.features(interactions)
+        if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
+            interactions, features = interactions.take(users), features[users]
+        clients = Clients(
+            interactions=interactions, features=features, streams=streams.fold_in(_PREPARE)
+        )
+        own = self.learner.own(streams.fold_in(_KEEP)) if self.private_user else None
+        return replace(self.protection.prepare(clients), streams=streams, own=own)
+
+    def _send(
+        self, clients: Clients, broadcast: Broadcast, compute: Compute
+    ) -> tuple[dict[str, Component], Floats | None]:
+        """Messages, and the private vectors (n, d, 1) after training, if there are any."""
+        streams = clients.streams
+        trained = self.learner.train(
+            broadcast,
+            replace(clients, streams=streams.fold_in(_TRAIN)),
+            self.local(self.sent(_catalogue(clients))),
+            compute,
+        )
+        own = trained.pop("user.E").dense(np.arange(len(clients))) if self.private_user else None
+        sent = self.protection.protect(
+            trained, broadcast, replace(clients, streams=streams.fold_in(_PROTECT))
+        )
+        return sent, own
+
+
+def _finite(model: Broadcast, number: int) -> Broadcast:
+    if not all(np.isfinite(part).all() for part in model.values()):
+        raise InputError(
+            f"Expected a training that stays finite, got a model with nan or inf after round "
+            f"{number}. Lower the learning_rate or the learner's init_scale."
+        )
+    return model
+
+
+def _catalogue(clients: Clients) -> Catalogue:
+    return Catalogue(
+        n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
+    )
+
+
+_PARTS = ("learner", "protection", "route")
+
+
+def composed(module: str) -> Callable[[str], type[Federated]]:
+    """Function that finds the classes of a paper's table: ``__getattr__`` of ``module``.
+
+    The module is the ``systems`` of the paper, where pickles look for them, too.
+    """
+
+    @functools.cache
+    def found(kind: str) -> type[Federated]:
+        paper = Paper.of(module.rpartition(".")[0])
+        for name, declared in paper.composed.system.items():
+            if declared.type == kind:
+                try:
+                    return _made(paper, name, module)
+                except (InputError, ImportError, KeyError, TypeError) as error:
+                    raise InputError(
+                        f"Expected parts and settings of {name!r} that there are, got "
+                        f"{type(error).__name__}: {error} Mend {SYSTEMS} of {paper.name}."
+                    ) from error
+        raise AttributeError(f"module {module!r} has no attribute {kind!r}")
+
+    return found
+
+
+def _made(paper: Paper, name: str, module: str) -> type[Federated]:
+    declared = paper.composed.system[name]
+    known = {field.name: types(Federated)[field.name] for field in fields(Federated)}
+    made = make_dataclass(
+        declared.type,
+        [
+            (key, known[key], _part(key, value) if key in _PARTS else value)
+            for key, value in declared.settings.items()
+        ],
+        bases=(Federated,),
+        namespace={
+            "__doc__": f"{declared.summary}\n\n{declared.doc}".strip(),
+            "called": name,
+            "evaluation": paper.composed.evaluation,
+            "place": declared.place,
+            "basis": declared.basis,
+            "unprotected": declared.unprotected,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+    made.__module__ = module
+    return made
+
+
+def _part(kind: str, given: Any) -> Any:
+    """A learner, protection or route, by its name or a table of its name and settings."""
+    settings = dict(given) if isinstance(given, Mapping) else {"name": given}
+    module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
+    members = {
+        member_name(name, kind): value
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+    }
+    return members[settings.pop("name")](**settings)

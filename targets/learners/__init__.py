@@ -1,1 +1,0 @@
-"""Base recommenders: what a device learns, whatever protects its upload and carries it."""

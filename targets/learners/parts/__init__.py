@@ -1,1 +1,0 @@
-"""What the neighbours share."""

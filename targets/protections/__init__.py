@@ -1,1 +1,0 @@
-"""What a device does to its upload before it leaves: nothing, clipping, noise."""

@@ -1,1 +1,0 @@
-"""How uploads reach the server: directly, through a shuffler, or summed."""

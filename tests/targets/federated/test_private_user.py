@@ -1,0 +1,156 @@
+"""User vectors that stay on the device: nothing of them is sent, and what items tell remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.attacks.attribute_attacks import AttributeRows
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.membership_attacks import InteractionMembership
+from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.auditor.games.metrics import auc
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.testing.targets import TargetCase
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTraining
+from fedrec_auditor.targets.federated.learners import Mf
+from fedrec_auditor.targets.federated.systems import FedAdam, Federated
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.transcript import View
+from tests.contracts import test_learners, test_targets
+from tests.contracts.laws import hold
+from tests.points import later
+
+ML_100K = Population(n_users=943, n_items=1682, n_features=44)
+DATA = Synthetic(n_users=120, n_items=150, profile=15, signal=1.0).load()
+BASES = ("fedmf", "fedncf", "fedlightgcn")
+SYSTEMS = tuple(base + suffix for base in BASES for suffix in ("", "-ldp", "-apm"))
+
+
+def system(name: str, **settings: object) -> Federated:
+    made = FAMILIES["targets"].member(name)(**settings)
+    return made
+
+
+def one_round(made: Federated) -> View:
+    return made.shortened(1).run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "f-dpmf",
+        *(later(name) for name in ("fedncf-apm", "fedrec", "fedmf", "fedlightgcn-ldp")),
+    ],
+)
+def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
+    hold(test_targets.TestTargets, TargetCase(system(name, private_user=True)))
+
+
+@pytest.mark.parametrize("name", [*SYSTEMS, "f-dpmf"])
+def test_no_user_component_crosses_the_wire(name: str) -> None:
+    kept = one_round(system(name, private_user=True))
+    for one in kept.rounds:
+        assert not [part for part in (*one.uploads.components, *one.broadcast) if "user" in part]
+    sent = one_round(system(name))
+    assert "user.E" in sent.rounds[0].uploads.components
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
+    """64 x 44 entries of E_U at 30 each; the training, and the groups told, follow."""
+    sent, kept = (system(f"{base}-apm", private_user=flag) for flag in (False, True))
+    user = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    spent = [made.event(user, ML_100K).epsilon for made in (sent, kept)]
+    assert spent[0] - spent[1] == 30 * 64 * 44
+    claims = [made.scoped_claims(ML_100K) for made in (sent, kept)]
+    assert [any(q.scope.unit is Unit.ATTRIBUTE for q in each) for each in claims] == [True, False]
+    assert "in user" in claims[0][0].claim.statement
+    assert "in user" not in claims[1][0].claim.statement
+    assert claims[1][0].claim.epsilon == claims[0][0].claim.epsilon == 60
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("attribute", ["gender", "age_group", "occupation"])
+def test_no_row_tells_an_attribute_any_more(base: str, attribute: str) -> None:
+    background = Background(n_classes=len(DATA.attributes[attribute].categories))
+    rng = np.random.default_rng(0)
+    sent, kept = (one_round(system(base, private_user=flag)) for flag in (False, True))
+    assert len(AttributeRows().infer(sent, background, rng).users) == len(senders(sent))
+    assert AttributeRows().refusal(kept) or not len(
+        AttributeRows().infer(kept, background, rng).users
+    )
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_item_rows_still_tell_the_items(base: str) -> None:
+    view = one_round(system(base, private_user=True))
+    users = senders(view)
+    pairs = np.stack([np.repeat(users, 150), np.tile(np.arange(150), len(users))], axis=1)
+    found = InteractionMembership().infer(
+        view, Background(candidates=pairs), np.random.default_rng(0)
+    )
+    own = DATA.ratings.toarray()[users] != 0
+    assert auc(found.values, own.ravel()) > 0.95
+
+
+def test_a_device_goes_on_from_its_own_vector() -> None:
+    """Of users who were drawn it has moved once more a round, of the others not at all."""
+    made = system("fedmf", private_user=True, share=0.3)
+    after = [made.shortened(rounds).run(DATA, np.random.default_rng(0)) for rounds in (1, 2, 3)]
+    vectors = [run.model.arrays["own"][:, :, 0] for run in after]
+    drawn = [one.uploads.users for one in after[-1].transcript.rounds]
+    for number in (1, 2):
+        moved = (vectors[number] != vectors[number - 1]).any(axis=1)
+        np.testing.assert_array_equal(np.flatnonzero(moved), drawn[number])
+    twice = np.intersect1d(drawn[0], drawn[1])
+    assert len(twice) > 3
+    assert np.corrcoef(vectors[1][twice].ravel(), vectors[0][twice].ravel())[0, 1] > 0.9
+
+
+def test_users_score_by_their_own_vector() -> None:
+    made = system("fedmf", private_user=True)
+    model = made.run(DATA, np.random.default_rng(0)).model
+    scores = made.score(model, DATA, np.array([5, 3]))
+    own = model.arrays["own"][[5, 3], :, 0]
+    np.testing.assert_allclose(scores, own @ model.arrays["item"].T, rtol=1e-4, atol=1e-6)
+
+
+def test_perturbed_features_and_no_features_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="private_user"):
+        system("f-gerai", private_user=True)
+
+
+def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Deaf(Mf):
+        """Trains the mean of all devices' vectors."""
+
+        def train(self, broadcast, clients: Clients, local: LocalTraining, compute):
+            if clients.own is not None:
+                mean = np.broadcast_to(clients.own.mean(axis=0), clients.own.shape)
+                clients = replace(clients, own=mean)
+            return super().train(broadcast, clients, local, compute)
+
+    test_learners.test_own(Mf())
+    with pytest.raises(AssertionError):
+        test_learners.test_own(Deaf())
+
+
+def test_summed_uploads_are_as_many_times_the_mean() -> None:
+    """Equation 9 has no 1/N; one upload is what it is."""
+    mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
+    rng, none = np.random.default_rng(0), FedAdam(1.0)
+    features = mean.features(DATA).shape[1]
+    model = mean.learner.initial(Catalogue(n_items=150, n_user_features=features), rng)
+    uploads = mean.upload(DATA.take(np.arange(7)), model, rng)
+    for name, part in summed.step(model, uploads, none).items():
+        np.testing.assert_allclose(part, 7 * mean.step(model, uploads, none)[name], rtol=1e-5)
+    alone = mean.upload(DATA.take(np.arange(1)), model, rng)
+    for name, part in summed.step(model, alone, none).items():
+        np.testing.assert_array_equal(part, mean.step(model, alone, none)[name])

@@ -1,0 +1,227 @@
+"""Protections: budgets, noise factors, laws of an entry and an upload, and their promises."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.federated.base import Clients, LocalTraining
+from fedrec_auditor.targets.federated.learners import Mf
+from fedrec_auditor.targets.federated.protections import (
+    AdaptiveLaplace,
+    GaussianProtection,
+    LaplaceProtection,
+    Objective,
+    Unprotected,
+    perturbed,
+)
+from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
+from fedrec_auditor.targets.streams import Streams
+
+
+def test_what_is_trained_is_sent() -> None:
+    clients = Clients(
+        interactions=Interactions.of(np.ones((2, 2))),
+        features=np.zeros((2, 1)),
+        streams=Streams.spawn(np.random.default_rng(0), 2),
+    )
+    model = {"item": Dense(np.arange(8.0).reshape(2, 2, 2), Kind.MODEL)}
+    assert Unprotected().protect(model, {}, clients) == model
+    assert Unprotected().prepare(clients) is clients
+
+
+def test_nothing_is_promised() -> None:
+    (promise,) = Unprotected().promises(("item",))
+    assert promise.epsilon == Unprotected().spent({"item": 1}) == math.inf
+    assert Unprotected().upload({"item": 1}) is None
+
+
+GROUPS = ("user", "item", "mlp1", "mlp2")
+SCOPE = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+
+
+def test_section_57_and_equation_11_assign_different_budgets() -> None:
+    """Entry 19: (30, 60, 40, 50) against equal steps in the order user, item, MLP 1, MLP 2."""
+    printed, rule = AdaptiveLaplace(), AdaptiveLaplace.by_resistance(least=30.0, most=60.0)
+    assert [printed.budget(group) for group in GROUPS] == [30.0, 60.0, 40.0, 50.0]
+    assert [rule.budget(group) for group in GROUPS] == [30.0, 40.0, 50.0, 60.0]
+
+
+def test_the_noise_factors_are_the_printed_ones() -> None:
+    factors = {group: AdaptiveLaplace().noise(group).scale for group in GROUPS}
+    printed = {"user": 0.033, "item": 0.017, "mlp1": 0.025, "mlp2": 0.020}
+    assert {group: round(scale, 3) for group, scale in factors.items()} == printed
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_an_entry_spends_its_groups_budget_exactly(group: str) -> None:
+    protection = AdaptiveLaplace()
+    bound = exact_lower_bound(protection.coordinate(group), SCOPE)
+    assert bound.epsilon == pytest.approx(protection.budget(group))
+
+
+def test_an_upload_spends_the_sum_over_all_entries() -> None:
+    """W1, W2 and b alone cost 247,680 (entry 17 of the catalogue)."""
+    protection = AdaptiveLaplace()
+    assert protection.spent({"user": 64 * 64 * 2 + 64}) == pytest.approx(247_680)
+    sizes = {"user": 5, "item": 7, "mlp1": 2, "mlp2": 1}
+    assert protection.spent(sizes) == 5 * 30 + 7 * 60 + 2 * 40 + 50
+    exact = exact_lower_bound(protection.upload(sizes), SCOPE)
+    assert exact.epsilon == pytest.approx(protection.spent(sizes))
+
+
+def test_the_promise_names_only_what_the_model_has() -> None:
+    (both,) = AdaptiveLaplace().promises(("user", "item"))
+    assert (both.epsilon, both.unit) == (60.0, Unit.COORDINATE)
+    assert "mlp" not in both.statement
+
+
+def test_a_group_without_a_budget_is_refused() -> None:
+    with pytest.raises(InputError, match="'conv'"):
+        AdaptiveLaplace().noise("conv")
+
+
+def test_no_epsilon_is_promised_and_none_holds_without_a_delta() -> None:
+    (promise,) = GaussianProtection().promises(("user", "item"))
+    assert promise.epsilon == GaussianProtection().spent({"item": 3}) == math.inf
+    assert exact_lower_bound(GaussianProtection().coordinate("item"), SCOPE).epsilon == math.inf
+
+
+@pytest.mark.parametrize("entries", [1, 9, 400])
+def test_an_upload_of_n_entries_has_the_curve_of_opposite_corners(entries: int) -> None:
+    protection = GaussianProtection(sigma=2.0, clip=0.5)
+    law = protection.upload({"user": 1, "item": entries - 1})
+    bound = exact_lower_bound(law, SCOPE, 1e-5).epsilon
+    mu = math.sqrt(entries) / 2.0
+    assert gaussian_divergence(mu, bound) == pytest.approx(1e-5, rel=1e-6)
+
+
+def test_it_disturbs_as_much_as_the_laplace_noise_beside_it() -> None:
+    assert GaussianProtection().sigma == pytest.approx(
+        math.sqrt(2) * LaplaceProtection().noise("item").scale, rel=0.02
+    )
+
+
+def test_noise_that_cannot_be_accounted_is_refused() -> None:
+    with pytest.raises(InputError, match="sigma"):
+        GaussianProtection(sigma=1e-200)
+
+
+LEVEL = 1e-9
+SHAPES = {"user.E": (8, 44), "item": (30, 8), "mlp1.weight": (8, 16)}
+
+
+def clients(count: int = 1) -> Clients:
+    streams = Streams.spawn(np.random.default_rng(0), count)
+    features = np.tile(np.linspace(0, 1, 10), (count, 1)).astype(np.float32)
+    interactions = Interactions.of(np.ones((count, 30)))
+    return Clients(interactions=interactions, features=features, streams=streams)
+
+
+def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
+    """Records of +1 and of -1 throughout have the farthest linear coefficients."""
+    for loss, of_example in (
+        ("logistic", lambda z: math.log1p(math.exp(-z))),
+        ("squared", lambda z: (1.0 - z) ** 2),
+    ):
+        slope = (of_example(1e-6) - of_example(-1e-6)) / 2e-6
+        first, second = (slope * sign * np.ones(8) for sign in (1, -1))
+        local = Objective(loss=loss, epsilon=2.0).training(LocalTraining(), SHAPES)
+        assert local.linear_term["item"] == pytest.approx(np.abs(first - second).sum() / 2.0)
+        assert set(local.linear_term) == (set(SHAPES) if loss == "logistic" else {"item"})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_perturbed_features_have_the_piecewise_law_clipped(share: float, epsilon: float) -> None:
+    law = Piecewise(epsilon)
+    streams = Streams.spawn(np.random.default_rng(3), 40_000)
+    drawn = perturbed(np.full((40_000, 1), share), epsilon, streams)[:, 0]
+
+    def density(x: float) -> float:
+        return float(np.exp(law.log_prob(np.array(x), 2 * share - 1)))
+
+    edges = np.linspace(0, 1, 6)
+    # of the report in [-C, C]: what is beyond [0, 1] is clipped to its ends
+    bounds = np.concatenate([[-law.magnitude], 2 * edges[1:-1] - 1, [law.magnitude]])
+    shares = [
+        integrate.quad(density, low, high, limit=200, points=_jumps(law, share, low, high))[0]
+        for low, high in itertools.pairwise(bounds)
+    ]
+    counts = np.histogram(drawn, bins=edges)[0]
+    expected = np.array(shares) / sum(shares) * len(drawn)
+    assert stats.chisquare(counts, expected).pvalue > LEVEL
+    assert stats.chisquare(counts, expected[::-1]).pvalue < LEVEL or share == 0.5
+
+
+def _jumps(law: Piecewise, share: float, low: float, high: float) -> list[float] | None:
+    c, x = law.magnitude, 2 * share - 1
+    left = (c + 1) / 2 * x - (c - 1) / 2
+    return [p for p in (left, left + c - 1) if low < p < high] or None
+
+
+def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
+    before = clients(50)
+    assert Objective().prepare(before).features is before.features
+    after = Objective(features=True).prepare(before).features
+    assert after.dtype == before.features.dtype
+    assert after.min() >= 0.0
+    assert after[:, :6].max() <= math.log1p(30)
+    assert after[:, 6:].max() <= 1.0
+    assert (after != before.features).mean() > 0.5
+
+
+@pytest.mark.parametrize("every_round", [False, True])
+def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
+    """What a step of rate 1 adds to a row with no slope is minus the coefficients drawn for it."""
+    system = FGeraiNl(
+        learner=Mf(dimension=4),
+        protection=Objective(every_round=every_round),
+        share=1.0,
+        rounds=3,
+        epochs=1,
+        batch=100,
+        learning_rate=1.0,
+        optimizer="sgd",
+    )
+    everyone = Interactions.of(np.ones((2, 5)))  # no negatives: all rows are trained
+    moved = []
+    for one in system.run(everyone, np.random.default_rng(0)).transcript.rounds:
+        noisy = one.uploads.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        plain = replace(system, protection=Unprotected()).upload(
+            everyone, one.broadcast, np.random.default_rng(0)
+        )
+        trained = plain.components["user.E"].dense(np.arange(2)) - one.broadcast["user.E"]
+        moved.append(noisy - trained)
+    assert np.abs(moved[0]).min(initial=1.0) > 1e-6
+    assert np.abs(moved[0][0] - moved[0][1]).max() > 0.01
+    for later in moved[1:]:
+        assert np.allclose(later, moved[0], atol=1e-4) == (not every_round)
+
+
+def test_promises_are_for_an_interaction_and_with_features_for_an_attribute() -> None:
+    assert [p.unit for p in Objective().promises(("item",))] == [Unit.INTERACTION]
+    both = Objective(features=True, feature_epsilon=0.5).promises(("item",))
+    assert [(p.unit, p.epsilon) for p in both] == [(Unit.INTERACTION, 10.0), (Unit.ATTRIBUTE, 1.0)]
+    assert [bool(p.outside_model) for p in both] == [True, False]
+    assert Objective().attribute() is None
+    event = Objective(features=True, feature_epsilon=0.5).attribute()
+    assert (event.count, event.event.epsilon) == (2, 0.5)
+
+
+def test_nothing_covers_every_pair_of_uploads() -> None:
+    assert Objective().coordinate("item") is None
+    assert Objective().upload({"item": 3}) is None
+    assert Objective().spent({"item": 3}) == math.inf
