@@ -10,9 +10,13 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Reconstruction
-from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
+from fedrec_auditor.attacks.interaction_reconstruction import (
+    InteractionReconstruction,
+    best_f1_sets,
+)
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.targets.components import Component, Dense, Kind, RankOne, Reports
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View
 
@@ -54,6 +58,11 @@ def told(view: View) -> tuple[list[str], np.ndarray]:
     """Who reads the view, and the log-likelihood ratios that they tell of everybody."""
     readers = [type(reader).__name__ for reader in reading.reading(view)]
     return readers, reading.evidence(view, np.arange(view.public.n_users)).log_ratio
+
+
+def sets_of(view: View) -> np.ndarray:
+    """The sets of largest expected F1 by all evidence of a view, (n, M)."""
+    return best_f1_sets(posterior(reading.evidence(view, np.arange(view.public.n_users))))
 
 
 def reconstructed(view: View) -> Reconstruction:

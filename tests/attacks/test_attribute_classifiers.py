@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.attribute_attacks import (
     AttributeBayes,
     AttributeKnn,
@@ -32,7 +31,7 @@ from fedrec_auditor.attacks.parts.supervised import (
     auc_of_classes,
 )
 from fedrec_auditor.targets.components import Dense, Kind
-from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads
+from tests.attacks.made import sent, view_of
 from tests.points import later
 
 SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 300), st.booleans())
@@ -138,10 +137,8 @@ def test_what_noisy_columns_have_in_common_tells_the_class() -> None:
         rng = np.random.default_rng(seed)
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
-        uploads = Uploads(np.arange(400), {"sent": Dense(rng.normal(means), Kind.CHANGE)})
-        public = Public(algorithm="any", n_users=400, n_items=7)
-        seen = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
-        read = condense(seen)
+        messages = {"sent": Dense(rng.normal(means), Kind.CHANGE)}
+        read = condense(view_of(sent(messages), users=400, items=7))
         background = Background(known=np.arange(120), labels=codes[:120], n_classes=2)
         new, old = (
             auc_of_classes(codes[120:], found.scores)
@@ -247,9 +244,7 @@ def test_what_cross_validation_does_not_favour_is_still_ranked(
     rng = np.random.default_rng(1)
     codes = (rng.random(200) < 0.25).astype(np.int64)
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
-    uploads = Uploads(np.arange(200), {"update": Dense(told, Kind.CHANGE)})
-    public = Public(algorithm="any", n_users=200, n_items=7)
-    view = Transcript(public=public, rounds=(Round(None, uploads),)).view(Vantage.SERVER)
+    view = view_of(sent({"update": Dense(told, Kind.CHANGE)}), users=200, items=7)
     known = np.arange(0, 200, 3)
     background = Background(known=known, labels=codes[known], n_classes=2)
     monkeypatch.setattr(SupervisedAttack, "_best_way", lambda *_: MAJORITY)

@@ -1,17 +1,27 @@
-"""How often an attack beats its baseline on uploads that carry nothing, over many plays."""
+"""How often attacks beat baselines on nothing, and evidence beside priors, over many trainings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, AttackFamily
+from fedrec_auditor.attacks.parts import reading
+from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
+from fedrec_auditor.attacks.parts.uploads import item_odds
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from tests.contracts.attacks import P_VALUE, AttackCase, alarms
-from tests.contracts.trainings import TARGETS, halves, training
+from tests.contracts.test_readers import compare_with_the_prior
+from tests.contracts.trainings import TARGETS, data, halves, narrow, training
 
 pytestmark = pytest.mark.calibration
+
+
 PLAYS = 100
 
 
@@ -27,3 +37,20 @@ def test_alarms_over_many_plays(name: str, target: str, vantage: Vantage) -> Non
     found = alarms(case)
     print(f"\n{name} on {target}, {vantage}: {dict(found)} of {PLAYS} plays beat a baseline")
     assert max(found.values(), default=0) <= stats.binom.isf(P_VALUE, PLAYS, 0.025)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("target", FAMILIES["targets"].names())
+def test_evidence_of_several_trainings(target: str, seed: int) -> None:
+    """As attacks use it: by an adversary who knows popularity and has the devices' code."""
+    system = narrow(target, rounds=4)
+    view = system.run(data(), np.random.default_rng(seed)).transcript.view(Vantage.SERVER)
+    if reading.refusal(view):
+        pytest.skip("no reader reads it")
+    popularity = (data().ratings.toarray() != 0).mean(axis=0)
+    client = SimulatedClient.of(system, data())
+    view = replace(view, public=replace(view.public, popularity=popularity, client=client))
+    evidence, odds = calibrated_evidence(view, np.arange(view.public.n_users)), item_odds(view)
+    if evidence.log_ratio is None or odds is None:
+        pytest.skip("no reader tells of interactions")
+    compare_with_the_prior(evidence, odds, data())

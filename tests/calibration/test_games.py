@@ -82,14 +82,7 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
         assert isinstance(made, Setting)
         scope = next(iter(made.scopes))
         found = game.play(
-            made,
-            scope,
-            0.0,
-            JointBinomial(),
-            runs=400,
-            confidence=0.95,
-            accountants=(),
-            rng=rng,
+            made, scope, 0.0, JointBinomial(), runs=400, confidence=0.95, accountants=(), rng=rng
         )
         told += found.measured.bound.epsilon > 0.0
     print(f"\nabove 0: {told} of {repeats}")

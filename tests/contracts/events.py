@@ -39,10 +39,7 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 
 SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
+    unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.TRAINING
 )
 PRESENCE = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)

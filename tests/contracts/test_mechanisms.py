@@ -277,9 +277,7 @@ CASES: dict[str, tuple[Case, ...]] = _FURTHER | {
         Case(
             Product(OneCoordinate(1.0, 2), 2),
             np.array([[[1.0, -1], [0.5, 0]], [[-1, 1], [-0.5, 0.25]]]),
-            np.array(
-                list(itertools.product([[0, 0], [0, 1], [1, 0], [1, 1]], repeat=2)),
-            ),
+            np.array(list(itertools.product([[0, 0], [0, 1], [1, 0], [1, 1]], repeat=2))),
         ),
     ),
     "shuffled": (
@@ -360,26 +358,11 @@ class LeakyDistribution(_Flip):
         return super().log_prob(output, value) + np.log(0.99)
 
 
-class NanDistribution(_Flip):
-    """log(0) - log(0) where an output is impossible."""
-
-    def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        law = super().log_prob(output, value)
-        return np.where(np.asarray(output) == 0, np.nan, law)
-
-
 class OpenDomain(_Flip):
     """Accepts anything: whatever is above a half is a 1."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         return super().randomize(np.asarray(value) > 0.5, rng, size)
-
-
-class OwnGenerator(_Flip):
-    """Ignores the generator it is given."""
-
-    def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
-        return super().randomize(value, np.random.default_rng(7), size)
 
 
 class HiddenGenerator(_Flip):
@@ -426,9 +409,7 @@ class CheapEvent(_Flip):
     [
         ("frequencies", BiasedSampling),
         ("probabilities", LeakyDistribution),
-        ("probabilities", NanDistribution),
         ("domain", OpenDomain),
-        ("determinism", OwnGenerator),
         ("determinism", HiddenGenerator),
         ("frequencies", SharedNoise),
         ("shapes", NoSize),

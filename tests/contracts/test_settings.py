@@ -1,4 +1,4 @@
-"""Every setting says what it may be, so that the contracts check it, and what it is."""
+"""Every setting says what it may be; laws that do not apply to a subject are no pass of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.settings import Checked, declared, meaning, types
-from tests.contracts.laws import check_ranges
+from tests.contracts.laws import check_ranges, hold
 from tests.contracts.test_mechanisms import CASES
 
 MEMBERS = [
@@ -18,13 +18,19 @@ MEMBERS = [
     for family in ("targets", "learners", "protections", "routes", "mechanisms")
     for name in FAMILIES[family].names()
 ]
+
+
 CHECKED = [
     pytest.param(family, name, id=name)
     for family in ("targets", "learners", "protections", "routes", "mechanisms", "datasets")
     for name in FAMILIES[family].names()
     if issubclass(FAMILIES[family].member(name), Checked)
 ]
+
+
 UNDECLARED = {"announced": "a number that depends on that of the survivors, or None"}
+
+
 """Numbers whose range is none of their own."""
 
 
@@ -52,3 +58,24 @@ def test_every_setting_of_a_target_says_what_it_is(name: str) -> None:
 def test_no_setting_is_taken_outside_its_range(family: str, name: str) -> None:
     mechanism = family == "mechanisms"
     check_ranges(CASES[name][0].mechanism if mechanism else FAMILIES[family].member(name)())
+
+
+class Contract:
+    """One law that holds for "sound" and applies to texts alone."""
+
+    subject: object
+
+    def test_soundness(self) -> None:
+        if not isinstance(self.subject, str):
+            pytest.skip("it is no text")
+        assert self.subject == "sound"
+
+
+def test_a_law_that_does_not_apply_is_no_pass() -> None:
+    hold(Contract, "sound")
+    with pytest.raises(AssertionError):
+        hold(Contract, "broken")
+    with pytest.raises(LookupError, match="No law of Contract applies to 1"):
+        hold(Contract, 1)
+    with pytest.raises(LookupError, match="test_soundness does not apply: it is no text"):
+        hold(Contract, 1, "test_soundness")

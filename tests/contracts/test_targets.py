@@ -236,6 +236,10 @@ def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
     public = {name: trained(name).run.transcript for name in {*SILENT, *PARTIES}}
     assert all(public[name].public.parties is not None for name in PARTIES)
     assert not any(public[name].rounds for name in SILENT)
+    for name in sorted({*SILENT} - {*PARTIES}):
+        sent = stated(name).target.upload(data(), None, np.random.default_rng(0), size=2)
+        assert sent.components == {}
+        np.testing.assert_array_equal(sent.users, np.repeat(np.arange(USERS), 2))
 
 
 def test_every_target_is_called_as_it_is_found() -> None:

@@ -36,6 +36,11 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
+def text_of(name: str) -> str:
+    """The text of a page of docs/."""
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
 def blocks(page: str) -> tuple[Block, ...]:
     """All blocks of a page, by its path in the repository."""
     return tuple(_blocks(page, (ROOT / page).read_text(encoding="utf-8").splitlines()))

@@ -73,10 +73,7 @@ HELD: dict[str, tuple[list[Callable[[Any], None]], Callable[[Any], Any]]] = {
         lambda made: datasets.DatasetCase(made, visits, attributes=()),
     ),
     "FirstRound": (laws(readers, "case"), lambda made: readers.ReaderCase(made, "fcf")),
-    "TouchedItems": (
-        laws(attacks, "case"),
-        lambda made: attacks.AttackCase(made, training("fcf")),
-    ),
+    "TouchedItems": (laws(attacks, "case"), lambda made: attacks.AttackCase(made, training("fcf"))),
     "Advanced": (laws(accountants, "accountant"), lambda made: made),
     "Cautious": (laws(estimators, "estimator"), lambda made: made),
 }

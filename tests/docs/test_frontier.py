@@ -15,58 +15,29 @@ from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.reports.files import standalone
 from tests.docs.blocks import ROOT
 
+
+def spread(about: float, **figures: float) -> dict[str, float]:
+    """Figures, each with an interval of so much to either side."""
+    ends = {"": 0.0, "_low": -about, "_high": about}
+    return {f"{n}{end}": x + by for n, x in figures.items() for end, by in ends.items()}
+
+
+OF_ALL = {"data": "ml-100k", "family": "fedmf", "metric": "HR@20", "protocol": "all items"}
+OF_ALL |= {"attack": "interaction-membership: AUC, server", "trainings": 3, "rounds": ""}
+OF_ALL |= {"proved_basis": "", "shown_basis": "", "scope": "user / any pair / server / training"}
+OF_ALL |= {"popularity": 0.1, "random": 0.01, "learns": False, "shown": math.inf}
 BARE = Setting(
-    data="ml-100k",
-    family="fedmf",
-    system="fedmf",
-    twin="",
-    noise=0.0,
-    learns=False,
-    metric="HR@20",
-    protocol="all items",
-    utility=0.2,
-    utility_low=0.19,
-    utility_high=0.21,
-    relative=math.nan,
-    relative_low=math.nan,
-    relative_high=math.nan,
-    popularity=0.1,
-    random=0.01,
-    ahead=0.1,
-    ahead_low=0.08,
-    ahead_high=0.12,
-    attack="interaction-membership: AUC, server",
-    gain=0.4,
-    gain_low=0.38,
-    gain_high=0.42,
-    claimed=math.inf,
-    scope="user / any pair / server / training",
-    proved=math.inf,
-    proved_basis="",
-    shown=math.inf,
-    shown_basis="",
-    trainings=3,
-    rounds="",
+    **{**OF_ALL, "system": "fedmf", "twin": "", "noise": 0.0},
+    **{"claimed": math.inf, "proved": math.inf},
+    **spread(0.01, utility=0.2, relative=math.nan),
+    **spread(0.02, ahead=0.1, gain=0.4),
 )
 PRINTED = dataclasses.replace(
     BARE,
-    system="fedmf-ldp",
-    twin="fedmf",
-    noise=1.0,
-    utility=0.15,
-    utility_low=0.14,
-    utility_high=0.16,
-    ahead=0.05,
-    ahead_low=0.04,
-    ahead_high=0.06,
-    relative=0.75,
-    relative_low=0.7,
-    relative_high=0.8,
-    gain=0.2,
-    gain_low=0.18,
-    gain_high=0.22,
-    claimed=1.0,
-    proved=20.0,
+    **{"system": "fedmf-ldp", "twin": "fedmf", "noise": 1.0, "claimed": 1.0, "proved": 20.0},
+    **spread(0.01, utility=0.15, ahead=0.05),
+    **spread(0.05, relative=0.75),
+    **spread(0.02, gain=0.2),
 )
 
 
@@ -107,28 +78,25 @@ def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
     assert "by `fedmf-apm`" not in page([changed(r, **squares) for r in (BARE, PRINTED, better)])
 
 
-def test_noise_is_not_judged_by_attacks_that_see_nothing_without_it() -> None:
-    blind = changed(BARE, gain=0.0, gain_low=-0.01, gain_high=0.01)
-    said = page([blind, PRINTED])
+NO_ATTACK = "no attack reads what the server sees: `fedmf-ldp`"
+
+
+@pytest.mark.parametrize(
+    ("bare", "printed", "why"),
+    [
+        (spread(0.01, gain=0.0), {}, "attacks gain nothing"),
+        ({"ahead_low": 0.0}, {}, "without noise it is not shown"),
+        # FMF-LDP's ".01" was the half width of a coin, of the shuffled view
+        ({}, spread(0.01, gain=0.0), NO_ATTACK),
+        ({}, {"attack": "interaction-membership: AUC, shuffled"}, NO_ATTACK),
+    ],
+)
+def test_noise_is_not_judged_where_nothing_is_to_lose_or_to_gain(
+    bare: dict[str, Any], printed: dict[str, Any], why: str
+) -> None:
+    said = page([changed(BARE, **bare), changed(**printed)])
     assert "attacks gain less" not in said
-    assert "- **Not judged: 1**, as attacks gain nothing" in said
-
-
-def test_noise_is_not_judged_where_there_is_no_utility_to_lose() -> None:
-    useless = changed(BARE, ahead_low=0.0)
-    said = page([useless, PRINTED])
-    assert "attacks gain less" not in said
-    assert "- **Not judged: 1**, as without noise it is not shown" in said
-
-
-def test_noise_is_not_judged_by_an_attack_that_reads_nothing_the_server_sees() -> None:
-    """FMF-LDP's ".01" was the half width of a coin, of the shuffled view."""
-    coin = changed(gain=0.0, gain_low=-0.01, gain_high=0.01)
-    elsewhere = changed(attack="interaction-membership: AUC, shuffled")
-    for row in (coin, elsewhere):
-        said = page([BARE, row])
-        assert "attacks gain less" not in said
-        assert "- **Not judged: 1**, as no attack reads what the server sees: `fedmf-ldp`" in said
+    assert f"- **Not judged: 1**, as {why}" in said
 
 
 def test_noise_that_grows_with_the_steps_is_not_called_the_printed_one() -> None:

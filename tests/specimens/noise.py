@@ -179,5 +179,5 @@ INNOCENT_NOISE = {
         randomizer=lambda x, rng, size: _TOTALS(x, rng, size).astype(np.int8),
         inputs=[0, 127, 128, 200],
         truth=math.log(math.cosh(128 / 200)),
-    ),
+    )
 }

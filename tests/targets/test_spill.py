@@ -48,6 +48,7 @@ def one_round(items: np.ndarray) -> Round:
 
 
 def test_beyond_the_bound_rounds_are_mapped_and_read_the_same(tmp_path: Path) -> None:
+    check_ranges(Compute())
     items = np.random.default_rng(1).normal(size=(BIG // 2, 2))
     first, second = one_round(items), one_round(items)
     spill = Spill(Compute(memory=15 << 20, folder=tmp_path))
@@ -121,10 +122,6 @@ def test_a_round_on_disk_is_not_held_in_memory_too(
     assert len(alive) >= 8
     assert len(held) >= 4
     assert not any(held)
-
-
-def test_wrong_settings_are_refused_by_name() -> None:
-    check_ranges(Compute())
 
 
 def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:

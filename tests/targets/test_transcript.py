@@ -35,8 +35,9 @@ from fedrec_auditor.targets.transcript import (
     View,
     Wire,
 )
+from tests.targets.test_components import MESSAGES
 
-EVERY = np.arange(6)
+EVERY = np.arange(5)
 
 
 def reached(root: object) -> Iterator[tuple[str, object]]:
@@ -98,27 +99,18 @@ def test_the_walk_finds_the_stored_form_in_a_transcript(target: str) -> None:
     assert stored(transcript(target))
 
 
-def components() -> dict[str, Component]:
-    rng = np.random.default_rng(0)
-    left = sparse.csr_array(rng.normal(size=(6, 5)) * (rng.random((6, 5)) < 0.4))
-    indptr = np.array([0, 2, 2, 3, 5, 6, 7])
-    ids, values = np.array([0, 3, 1, 2, 4, 0, 4]), rng.normal(size=(7, 2))
-    return {
-        "dense": Dense(rng.normal(size=(6, 5, 2)), Kind.CHANGE, 0.5),
-        "scalar": Dense(rng.normal(size=6), Kind.BITS),
-        "gradient": RankOne(rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), left),
-        "rows": Rows(indptr, ids, values, 5, Kind.CHANGE, 0.5),
-        "table": Rows(indptr, ids, values, 5, Kind.MODEL, None, rng.normal(size=(5, 2))),
-        "reports": Reports(rng.integers(10, size=(6, 3)), rng.random((6, 3)) < 0.5, 2.0, (5, 2)),
-    }
+FORMS: dict[str, Component] = {
+    "scalar": Dense(np.arange(5.0), Kind.BITS),
+    **{name: MESSAGES[name] for name in ("dense", "rank one", "rows", "reports")},
+}
 
 
-@pytest.mark.parametrize("name", components())
+@pytest.mark.parametrize("name", FORMS)
 def test_a_wire_shows_what_was_sent(name: str) -> None:
-    component = components()[name]
+    component = FORMS[name]
     wire = Wire(component)
     some = np.array([4, 1])
-    assert (len(wire), wire.shape) == (6, component.shape)
+    assert (len(wire), wire.shape) == (5, component.shape)
     assert (wire.kind, wire.rate) == (component.kind, component.rate)
     np.testing.assert_array_equal(wire.dense(EVERY), component.dense(EVERY))
     np.testing.assert_array_equal(wire.total(), component.total())
@@ -128,7 +120,7 @@ def test_a_wire_shows_what_was_sent(name: str) -> None:
     taken = component.take(some)
     assert (taken.kind, taken.rate) == (component.kind, component.rate)
     np.testing.assert_allclose(taken.dense(np.arange(2)), component.dense(EVERY)[some])
-    np.testing.assert_allclose(component.total(), component.dense(EVERY).sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(component.total(), component.dense(EVERY).sum(axis=0), atol=1e-5)
 
 
 def test_what_a_view_gives_away_is_a_copy() -> None:
@@ -140,15 +132,15 @@ def test_what_a_view_gives_away_is_a_copy() -> None:
 
 
 def view_of(**parts: Component) -> View:
-    public = Public(algorithm="any", n_users=6, n_items=5)
+    public = Public(algorithm="any", n_users=5, n_items=9)
     return Transcript(public=public, rounds=(Round(None, Uploads(EVERY, parts)),)).view(
         Vantage.SERVER
     )
 
 
 def test_a_view_is_cut_to_a_group_of_its_components() -> None:
-    parts = components()
-    view = view_of(**{"user.a": parts["dense"], "user.b": parts["scalar"], "item": parts["table"]})
+    parts = {"user.a": FORMS["dense"], "user.b": FORMS["scalar"], "item": FORMS["rows"]}
+    view = view_of(**parts)
     assert view.groups == ("user", "item")
     assert view.only("user").groups == ("user",)
     assert not view.only("user").component("item")
@@ -158,14 +150,14 @@ def test_a_view_is_cut_to_a_group_of_its_components() -> None:
 
 def test_bad_uploads_and_a_shuffle_without_a_generator_are_refused() -> None:
     with pytest.raises(InputError, match="Expected 4 messages"):
-        Uploads(np.arange(4), components())
+        Uploads(np.arange(4), FORMS)
     with pytest.raises(InputError, match="rng"):
         transcript("fcf").view(Vantage.SHUFFLED)
 
 
 def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     view = Transcript(
-        public=Public(algorithm="any", n_users=6, n_items=5),
+        public=Public(algorithm="any", n_users=5, n_items=9),
         rounds=(Round(None, Uploads(EVERY[::2], {"sent": Wire.of(np.eye(3), Kind.CHANGE)})),),
     ).view(Vantage.AGGREGATE)
     (one,) = view.rounds
@@ -174,15 +166,15 @@ def test_the_aggregate_shows_who_took_part_and_no_message() -> None:
     assert one.uploads is one.shuffled is one.clear is None
 
 
-@pytest.mark.parametrize("name", components())
+@pytest.mark.parametrize("name", FORMS)
 def test_a_shuffle_keeps_what_was_sent(name: str) -> None:
-    component = components()[name]
+    component = FORMS[name]
     rounds = (Round(None, Uploads(EVERY, {name: component})),)
-    made = Transcript(public=Public(algorithm="any", n_users=6, n_items=5), rounds=rounds)
+    made = Transcript(public=Public(algorithm="any", n_users=5, n_items=9), rounds=rounds)
     (one,) = made.view(Vantage.SHUFFLED, np.random.default_rng(1)).rounds
     shuffled = one.shuffled[name]
     mean = shuffled.dense(np.arange(len(shuffled))).mean(axis=0)
-    np.testing.assert_allclose(mean, component.total() / 6, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(mean, component.total() / 5, atol=1e-6)
 
 
 SEEN_BY = {
@@ -215,10 +207,10 @@ def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> Non
 
 
 def test_what_a_sum_leaves_in_the_clear_of_data_is_linked() -> None:
-    parts = {"bits": Wire.of(np.eye(6), Kind.BITS), "noise": Wire.of(np.eye(6), Kind.CHANGE)}
+    parts = {"bits": Wire.of(np.eye(5), Kind.BITS), "noise": Wire.of(np.eye(5), Kind.CHANGE)}
     summed = RoundView(broadcast=None, senders=EVERY, clear=Uploads(EVERY, parts))
     single = replace(summed, uploads=Uploads(EVERY, {"noise": parts["noise"]}))
-    public = Public(algorithm="any", n_users=6, n_items=6)
+    public = Public(algorithm="any", n_users=5, n_items=5)
     view = View(vantage=Vantage.AGGREGATE, public=public, rounds=(summed, single)).with_clear()
     parts = [set() if one.uploads is None else set(one.uploads.components) for one in view.rounds]
     assert parts == [set(), {"noise"}, {"bits"}, {"bits"}]

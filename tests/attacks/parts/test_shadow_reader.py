@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.shadow_reader import FEWEST, SECONDS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
@@ -23,7 +21,7 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads, View
 from fedrec_auditor.targets.wrapped.client import History
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
-from tests.attacks.made import view_of
+from tests.attacks.made import sets_of, view_of
 
 USERS, ITEMS, LENGTH = 80, 60, 40
 Parts = dict[str, NDArray[np.generic]]
@@ -156,7 +154,7 @@ def test_plain_histories_are_read_in_any_form(
     seen = view(Device(message))
     (reader,) = reading.reading(seen)
     assert isinstance(reader, ShadowReader)
-    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    guess = sets_of(seen)
     assert metrics.set_f1(guess, histories()).mean() >= least
 
 
@@ -165,7 +163,7 @@ def test_messages_of_several_rounds_are_intersected() -> None:
     in_all = np.ones((USERS, ITEMS), np.bool_)
     for _, sent in seen.component("item"):
         in_all &= (sent.dense(np.arange(USERS)) != 0).any(axis=2)
-    guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+    guess = sets_of(seen)
     reached = metrics.set_f1(in_all, histories()).mean()
     assert metrics.set_f1(guess, histories()).mean() > reached - 0.04
 
@@ -193,7 +191,7 @@ def test_others_devices_are_read_beyond_what_their_form_tells(
     def f1(others: bool) -> float:
         seen = view(Device(message, kind=kind, others=others))
         assert isinstance(reading.reading(seen)[0], ShadowReader) == others
-        guess = best_f1_sets(posterior(reading.evidence(seen, np.arange(USERS))))
+        guess = sets_of(seen)
         return float(metrics.set_f1(guess, histories()).mean())
 
     assert f1(others=False) < 0.8

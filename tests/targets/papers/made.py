@@ -1,11 +1,23 @@
-"""Small tables of ratings: at random, of two groups of users, or of low rank."""
+"""Small tables of ratings, at random, of two groups or of low rank; judged claims of a system."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
 
+from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.reports.rows import Finding
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.systems.base import Population, Target
+
+
+def judged(target: Target, population: Population) -> list[Finding]:
+    """What every bound says of each of a system's claims, in their order."""
+    exact, accountants = exact_bounds(target, population), all_accountants()
+    return [
+        evaluate(target, scoped, population, exact=exact, accountants=accountants)
+        for scoped in target.scoped_claims(population)
+    ]
 
 
 def table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ import pytest
 
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.factor_systems import BprMf, Gmf
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
-from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl, LflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf, MfNp
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
 from tests.points import later
-from tests.targets.papers.made import alike, liked, stars
+from tests.targets.papers.made import alike, liked, low_rank, stars
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,7 @@ from tests.targets.papers.made import alike, liked, stars
         (MfNp(factors=2), liked(), 0.1),
         (FmfHfl(rounds=60, factors=4, rate=0.2), stars(), 1.5),
         (FmfLfl(factors=4, rounds=100, learning_rate=1.0), stars(), 1.5),
+        (LflSgdmf(noise_multiplier=0.0, learning_rate=2.0, rounds=30), stars(), 0.5),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -35,6 +39,31 @@ def test_items_of_the_own_group_are_above_those_of_the_other(
     model = system.run(data, np.random.default_rng(0)).model
     scores, own = system.score(model, data, np.arange(60)), alike(60, data.n_items)
     assert scores[own].mean() > scores[~own].mean() + least
+
+
+LOUD = {"factors": 6, "rate": 0.1, "learning_rate": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("system", "least", "most"),
+    [
+        (FmfVfl(parties=3, **LOUD), 0.0, 0.4),
+        (DpSgdMf(noise_multiplier=0.0, **LOUD), 0.0, 0.12),
+        (DpSgdMf(noise_multiplier=0.01, **LOUD), 0.0, 0.144),
+        (DpSgdMf(noise_multiplier=3.0, **LOUD), 0.36, math.inf),
+        (ObjPertb(epsilon=1e6, factors=3, regularization=0.1), 0.0, 0.5),
+        (ObjPertb(epsilon=0.1, factors=3, regularization=0.1), 0.5, math.inf),
+    ],
+)
+def test_noise_costs_accuracy_and_little_noise_costs_little(
+    system: Any, least: float, most: float
+) -> None:
+    """Squared errors on what was not seen of a table of rank 2, beside the variance."""
+    truth, seen = low_rank(np.random.default_rng(0))
+    data = Interactions.of(truth * seen)
+    model = system.run(data, np.random.default_rng(1)).model
+    errors = np.square(system.score(model, data, np.arange(200)) - truth)
+    assert least < errors[~seen].mean() / truth[~seen].var() < most
 
 
 @pytest.mark.parametrize(

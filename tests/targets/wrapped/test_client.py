@@ -1,17 +1,21 @@
-"""What a client of others is given of its user.
-
-Messages are kept as the rows that moved, and read as they were sent.
-"""
+"""What a client of others is given and sends: histories, arrays, torch modules."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
+from torch import nn
 
+from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.components import Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.wrapped.client import History, Packing
+from fedrec_auditor.targets.wrapped.structure import take_apart
+from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
 DATA = Interactions.of(
     sparse.csr_array(np.array([[5.0, 0.0, 3.0, 1.0], [0.0, 4.0, 0.0, 0.0]])),
@@ -43,6 +47,8 @@ def test_a_device_has_one_number_in_every_selection_of_the_data() -> None:
 
 
 RNG = np.random.default_rng(0)
+
+
 MODEL = RNG.standard_normal((20, 3))
 
 
@@ -77,3 +83,140 @@ def test_few_rows_of_some_and_all_of_others_are_one_batch() -> None:
     found = packing.components()
     np.testing.assert_array_equal(found["item"].dense(np.arange(8)), np.stack(sent))
     assert isinstance(found["bias"], Dense)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (np.zeros((2, 3)), ["values"]),
+        ([np.zeros(2), np.ones((2, 2))], ["0", "1"]),
+        ((np.zeros(2),), ["0"]),
+        ({"a": np.zeros(2), "b": {"c": np.ones(1)}}, ["a", "b.c"]),
+        ({"item.weight": torch.ones(2, 2), "n": 3}, ["item.weight", "n"]),
+        ([1.0, 2.0], ["values"]),
+    ],
+)
+def test_it_comes_back_as_it_was(value: Any, names: list[str]) -> None:
+    arrays, structure = take_apart(value, "a message")
+    assert list(arrays) == names
+    again, _ = take_apart(structure.build(arrays), "a message")
+    assert list(again) == names
+    for name in names:
+        np.testing.assert_array_equal(again[name], arrays[name])
+
+
+def test_tensors_come_back_as_tensors_of_their_type() -> None:
+    arrays, structure = take_apart({"w": torch.ones(2, dtype=torch.bfloat16)}, "a message")
+    built = structure.build(arrays)["w"]
+    assert built.dtype is torch.bfloat16
+    assert built.tolist() == [1.0, 1.0]
+
+
+def test_a_sparse_matrix_is_made_dense() -> None:
+    arrays, _ = take_apart(sparse.eye_array(3), "a message")
+    np.testing.assert_array_equal(arrays["values"], np.eye(3))
+
+
+def test_a_dictionary_without_keys_is_a_part_that_is_there() -> None:
+    arrays, structure = take_apart({"user-37": {}, "values": np.ones(2)}, "a message")
+    assert {name: array.tolist() for name, array in arrays.items()} == {
+        "user-37.": [0.0],
+        "values": [1.0, 1.0],
+    }
+    assert structure.build(arrays)["user-37"] == {}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "text",
+        b"bytes",
+        {"a": "text"},
+        {"a": {3, 4}},
+        {},
+        None,
+        [np.zeros(2), ["x"]],
+        {1: np.zeros(2), "1": np.ones(2)},
+        {"a": {"b": 1.0}, "a.b": 2.0},
+        sparse.csr_array((np.zeros(1), np.array([2]), np.array([0, 1])), shape=(1, 4)),
+        {"a": np.ma.masked_array(np.zeros(3), [True, False, False])},
+    ],
+)
+def test_what_is_no_number_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(InputError, match=r"(of|in) a message"):
+        take_apart(value, "a message")
+
+
+HISTORY = History(items=np.array([1, 3]), ratings=np.ones(2, np.float32), n_items=6)
+
+
+NOTHING = History(items=np.array([], int), ratings=np.zeros(0, np.float32), n_items=6)
+
+
+class Factors(nn.Module):
+    def __init__(self, n_items: int) -> None:
+        super().__init__()
+        self.item = nn.Embedding(n_items, 3)
+        self.user = nn.Parameter(torch.ones(3))
+
+
+def loss(module: Any, history: History, rng: np.random.Generator) -> torch.Tensor:
+    scores = module.item.weight[torch.from_numpy(history.items)] @ module.user
+    return torch.as_tensor(((scores - 1.0) ** 2).sum())
+
+
+def sgd(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+@pytest.mark.parametrize("model", [Factors(6), Factors])
+def test_local_steps_move_own_rows_and_the_user_stays_on_the_device(model: Any) -> None:
+    client = wrap_torch(model, loss, sgd, 2, private=["user"])
+    first = client.first(6)
+    assert callable(client.initial) == isinstance(model, type)
+    assert list(first) == ["item.weight"]
+    state: dict[str, Any] = {}
+    sent = client(HISTORY, first, np.random.default_rng(0), state)
+    moved = (sent["item.weight"] != first["item.weight"]).any(axis=1)
+    assert np.flatnonzero(moved).tolist() == [1, 3]
+    kept = state["user"].copy()
+    assert not np.array_equal(kept, np.ones(3))
+    client(HISTORY, sent, np.random.default_rng(0), state)
+    assert not np.array_equal(state["user"], kept)
+
+
+def test_it_is_the_step_that_torch_makes() -> None:
+    client = wrap_torch(Factors, loss, sgd)
+    first = client.first(6)
+    module = Factors(6)
+    with torch.no_grad():
+        module.item.weight.copy_(torch.from_numpy(first["item.weight"]))
+    loss(module, HISTORY, np.random.default_rng(0)).backward()
+    sgd(module.parameters()).step()
+    sent = client(HISTORY, first, np.random.default_rng(0), {})
+    np.testing.assert_allclose(sent["item.weight"], module.item.weight.detach().numpy())
+    np.testing.assert_allclose(sent["user"], module.user.detach().numpy())
+
+
+def test_what_protects_is_given_the_changes() -> None:
+    def none(changes: Any, rng: np.random.Generator) -> Any:
+        return {name: 0 * change for name, change in changes.items()}
+
+    client = wrap_torch(Factors, loss, sgd, protect=none)
+    first = client.first(6)
+    for name, array in client(HISTORY, first, np.random.default_rng(0), {}).items():
+        np.testing.assert_array_equal(array, first[name])
+
+
+def test_a_device_without_data_sends_what_it_got() -> None:
+    client = wrap_torch(Factors, loss, sgd)
+    first = client.first(6)
+    for name, array in client(NOTHING, first, np.random.default_rng(0), {}).items():
+        np.testing.assert_array_equal(array, first[name])
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(InputError, match="a torch module"):
+        wrap_torch(3, loss, sgd)
+    with pytest.raises(InputError, match="local_steps >= 1"):
+        wrap_torch(Factors, loss, sgd, 0)

@@ -1,4 +1,4 @@
-"""The numbers behind headings 6 to 9, each by a second way."""
+"""The numbers behind headings 6 to 9, and what bits that are received refute."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fedrec_auditor.accountants.verdict import Arithmetic
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
+from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import FlippedKnn, first_bits
+from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import transition
+from tests.two_worlds import ReadUploads, shown
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
 
@@ -32,12 +38,18 @@ def law(p: float, q: float) -> np.ndarray:
     return np.array([[rate[s[0], t[0]] * rate[s[1], t[1]] for t in pairs] for s in pairs])
 
 
+@given(st.floats(0.51, 1.0), st.floats(0.01, 0.49))
+def test_transition_is_the_law_of_two_independent_flips(p: float, q: float) -> None:
+    np.testing.assert_allclose(transition(p, q), law(p, q), atol=1e-12)
+
+
 def test_equation_6_has_two_wrong_entries_which_make_columns_sum_to_more_than_one() -> None:
     printed, right = matrices("9")
     flip = BitFlip.symmetric(1.0)
     np.testing.assert_allclose(right, law(flip.p, flip.q), atol=1e-15)
     wrong = ~np.isclose(printed, right)
     assert np.argwhere(wrong).tolist() == [[1, 0], [2, 0]]
+    assert printed[wrong] == pytest.approx((1 - flip.q) * flip.p)  # entries (2,1) and (3,1)
     assert right.sum(axis=0) == pytest.approx(np.ones(4))
     assert printed[:, 0].sum() > 1.5
 
@@ -50,22 +62,24 @@ def test_equation_11_has_four_wrong_entries_and_inverts_nothing() -> None:
     assert not np.allclose(printed @ true, np.eye(4))
 
 
-def test_a_share_of_one_minus_e_to_the_minus_eps_is_disclosed() -> None:
-    for number in of("7b"):
-        assert number.right == pytest.approx(1 - math.exp(-1))
-        assert number.word is Arithmetic.WRONG
+SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
-def test_an_upload_is_one_sided() -> None:
-    (real,) = of("7c")
-    assert real.right == pytest.approx(math.log(1 / math.exp(-1)))
-    (compared,) = of("7e")
-    assert math.isinf(compared.right)
+def bit(system: FlippedKnn) -> ReadUploads:
+    """The bit for item 0, which only the user of world 0 holds; both hold item 1."""
+    return ReadUploads(
+        system=system,
+        histories=([1.0, 1.0], [0.0, 1.0]),
+        read=lambda uploads: first_bits(uploads.components)[:, 0].astype(np.int64),
+    )
 
 
-def test_what_is_local_holds_against_the_server() -> None:
-    (local,) = of("8d")
-    assert local.right == pytest.approx(1.0)
-    assert local.word is Arithmetic.LOOSE  # more is kept than is claimed
-    (after,) = of("8e")
-    assert after.right <= 1e-12
+def test_eighty_uploads_a_world_refute_an_epsilon_of_1() -> None:
+    """Half of them choose the rule. Ten zeros are needed, and one upload in three shows one."""
+    assert min(shown(bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
+
+
+def test_the_condition_holds_and_the_claim_does_not() -> None:
+    """Entry 6: p = .9, q = p/e keeps p/q = e, yet epsilon is ln((1-q)/(1-p)) = 1.90."""
+    system = DplcfAp(keep=0.9)
+    assert 1.8 < shown(bit(system), SCOPE, 100_000) < math.log((1 - 0.9 / math.e) / 0.1)

@@ -13,30 +13,12 @@ from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
-from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 
 PAPER, DPLCF = (Paper.of(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf"))
 
 
 def of(number: str) -> tuple[Computed, ...]:
     return PAPER.computed(PAPER.entry(number))
-
-
-def test_equation_9_is_k_times_the_gradient_in_a_simulation_too() -> None:
-    """40,000 sums of k = 5 reports, within 6 standard deviations of their mean."""
-    law, k, runs = OneCoordinate(2.5, 2), 5, 40_000
-    drawn = law.randomize(np.full(2, 0.3), np.random.default_rng(5), (runs, k))
-    signs = np.where(drawn[..., 1] == 1, law.magnitude, -law.magnitude)
-    first = np.where(drawn[..., 0] == 0, signs, 0.0).sum(axis=1)
-    deviation = first.std() / math.sqrt(runs)
-    assert abs(first.mean() - k * 0.3) < 6 * deviation
-    assert abs(first.mean() - 0.3) > 6 * deviation
-    (factor,) = of("3")
-    assert factor.right == pytest.approx(100.0)
-
-
-def test_the_printed_step_ascends_and_nothing_but_items_and_reports_is_seen() -> None:
-    assert [number.right for number in (*of("3b"), *of("3c"))] == [1.0, 0.0]
 
 
 def test_one_interaction_costs_what_a_report_does() -> None:
@@ -47,8 +29,6 @@ def test_one_interaction_costs_what_a_report_does() -> None:
         vector = 2 * (held @ items) / (((1 + held) * items**2).sum() + 1e-6)
         gradient = (1 + held) * (held - vector * items) * vector
         assert (sign * gradient[1:] > 1).all()
-    (event,) = of("1b")
-    assert event.right == pytest.approx(100 * 2.5)
 
 
 def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
@@ -73,7 +53,6 @@ def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
     assert {metric: row[metric] for metric in row if metric in theirs} == {
         metric: theirs[metric] for metric in ("HR@2", "HR@10")
     }
-    assert [(number.claimed, number.right) for number in of("5e")] == [(2.5, 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +77,3 @@ def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
 
     assert told in reason
     assert delta(at * (1 + 2e-4)) < 1e-6 < delta(at * (1 - 2e-4))
-
-
-def test_budgets_of_users_are_sums() -> None:
-    assert of("5")[0].right == pytest.approx(1682.0)
-    assert of("5")[0].claimed == pytest.approx(1682 * math.e)
-    assert math.isinf(of("5b")[0].right)
-    usual, full, small = of("5c")
-    assert usual.right == pytest.approx(20 * 100 / 9781)
-    assert full.right == pytest.approx(20 * 250 / 9781)
-    assert small.right == pytest.approx(20 * 250 / 1000)
-    assert [number.word for number in (usual, full, small)] == ["RIGHT", "RIGHT", "WRONG"]
-    assert of("5d")[0].right == pytest.approx(1.0)

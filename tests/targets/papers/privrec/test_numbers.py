@@ -1,4 +1,4 @@
-"""The numbers behind headings 10 to 16, each by a second way."""
+"""The accounting of PrivRec, numbers of its entries, and messages by rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import comb
 
-from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.reproductions.reproduction import reproduction
-from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
+from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
-from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, realisable, upper
+from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper
+from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
+from fedrec_auditor.targets.papers.privrec.systems.parts.meta_learned import (
+    amplified,
+    joined,
+    messages,
+    norms,
+    printed_epsilon,
+    scaled,
+)
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec, Privrec
-from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.streams import Streams
 
 PAPER = Paper.of("fedrec_auditor.targets.papers.privrec")
 
@@ -48,44 +60,8 @@ def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
     assert row.beside["leaks at least"] < row.value < row.printed
 
 
-@pytest.mark.parametrize(
-    ("clients", "n_users", "low", "high"), [(30, 4800, 1.298, 1.524), (15, 760, 4.382, 5.235)]
-)
-def test_the_truth_lies_where_claims_md_has_it(
-    clients: int, n_users: int, low: float, high: float
-) -> None:
-    asked = {"clients": clients, "n_users": n_users, "delta": 1e-6}
-    assert realisable(**asked) == pytest.approx(low, abs=6e-4)
-    assert upper(**asked) == pytest.approx(high, abs=6e-4)
-
-
-def test_sensitivities() -> None:
-    (average,), (share,) = of("10"), of("10b")
-    assert (average.claimed, average.right) == (pytest.approx(80 / 30), pytest.approx(80 / 30))
-    assert (share.claimed, share.right) == (pytest.approx(2 / 30), pytest.approx(1 / 30))
-
-
-def test_the_bound_drifts_to_zero_in_400_rounds() -> None:
-    bit, rounds = of("11")
-    assert (bit.right, rounds.right) == (1.0, 400.0)
-
-
-def test_the_proof_divides_by_z_where_the_algorithm_multiplies() -> None:
-    proof, algorithm = of("13")
-    assert (proof.right, algorithm.right) == (pytest.approx(0.5), pytest.approx(2.0))
-    assert (proof.word, algorithm.word) == (Arithmetic.WRONG, Arithmetic.RIGHT)
-
-
-def test_the_poisson_figure_is_below_that_of_a_fixed_number() -> None:
-    for number in of("14"):
-        assert number.claimed < number.right
-        assert number.word is Arithmetic.WRONG
-
-
 def test_a_device_sends_the_same_whatever_its_coins() -> None:
     """Who holds all items draws no negatives: nothing but noise could tell messages apart."""
-    (rate,) = of("16")
-    assert (rate.right, rate.word) == (1.0, Arithmetic.WRONG)
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.of(np.ones((1, 4)), name="all")
     model = system.first(held, np.random.default_rng(1))
@@ -96,73 +72,14 @@ def test_a_device_sends_the_same_whatever_its_coins() -> None:
     assert np.abs(sent.components["item"].dense(np.arange(1))).max() > 0.01
 
 
-def test_both_queries_together() -> None:
-    (joint,) = of("10c")
-    assert joint.claimed == pytest.approx(2 * math.sqrt(1601) / 30)
-    assert joint.right == pytest.approx(math.sqrt(4 * 1600 + 1) / 30)
-    assert joint.word is Arithmetic.LOOSE
-
-
-def test_the_bound_cancels() -> None:
-    (adapted,) = of("11b")
-    assert adapted.right == pytest.approx(1 / math.sqrt(0.3 + 0.7 / 4))
-    assert adapted.word is Arithmetic.RIGHT
-
-
-def test_z_is_no_variance() -> None:
-    (number,) = of("13b")
-    assert (number.claimed, number.right) == pytest.approx((math.sqrt(2), 2.0))
-
-
-def test_nearly_all_are_drawn_in_a_simulation_too() -> None:
-    share, *_ = of("14b")
-    assert share.claimed == pytest.approx(1 - 30 / 4800)
-    rng, drawn = np.random.default_rng(8), np.zeros(4800, dtype=bool)
-    for _ in range(1000):
-        drawn[rng.choice(4800, 30, replace=False)] = True
-    assert 1 - drawn.mean() == pytest.approx(share.right, abs=6 * math.sqrt(share.right / 4800))
-
-
-@pytest.mark.calibration
-def test_a_client_knows_of_its_own_draws() -> None:
-    """In a round without it the M are drawn of N - 1: the rate that another one is drawn at."""
-    _, one, many = of("14b")
-    for number, others in ((one, 942), (many, 849)):
-        rng = np.random.default_rng(others)
-        drawn = np.argsort(rng.random((20_000, 943)), axis=1)[:, :30]
-        told = drawn[(drawn < 943 - others).sum(axis=1) == 0]  # none of those who collude
-        rate = (told == 942).any(axis=1).mean()
-        assert rate == pytest.approx(30 / others, abs=6 * math.sqrt(30 / others / len(told)))
-        joint = DpPrivrec().round_mechanism(Population(n_users=943, n_items=1682)).mu
-        by_hand = fixed_size_above(
-            n_users=others, sample=30, rounds=1000, multiplier=1 / joint, delta=1e-8
-        )
-        assert number.right == by_hand > number.claimed
-    assert (one.claimed, one.right, many.right) == pytest.approx((3.928, 3.932, 4.399), abs=5e-4)
-
-
 def test_counts_of_rounds_and_users() -> None:
-    for number in of("15c"):
-        assert number.claimed < number.right
-        assert number.word is Arithmetic.WRONG
-    assert [(n.claimed, n.right) for n in of("15d")] == [(4800, 4832), (760, 766)]
     for clients, printed, right in ((30, 4800, 4832), (15, 760, 766)):
         less, more = (upper(clients=clients, n_users=n, delta=1e-6) for n in (right, printed))
         assert 0.985 < less / more < 1.0
-    assert all(math.isinf(number.right) for number in of("15e"))
-
-
-def test_an_epsilon_of_fifty_identifies() -> None:
-    """By Definition 2: the best test of two values is right (e^eps + delta)/(1 + e^eps) at most."""
-    printed, proved = of("15f")
-    assert printed.right == pytest.approx(1.0)
-    assert proved.right == pytest.approx(math.exp(6.286) / (1 + math.exp(6.286)), abs=1e-5)
 
 
 def test_the_rows_that_move_are_the_users_features() -> None:
     """What a device really sends: of each table of attributes the row of its own value alone."""
-    (number,) = of("16b")
-    assert number.word is Arithmetic.WRONG
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
     system = Privrec(embedding=16, width=64, local_epochs=1)
     model = system.first(data, np.random.default_rng(0))
@@ -171,3 +88,93 @@ def test_the_rows_that_move_are_the_users_features() -> None:
         change = sent.components[f"user.{name}"].dense(np.arange(12))
         moved = [np.flatnonzero(rows.any(axis=1)).tolist() for rows in change]
         assert moved == [[code] for code in attribute.codes]
+
+
+def test_nothing_is_promised_at_delta_0() -> None:
+    assert math.isinf(
+        printed_epsilon(clients=5, n_users=4800, rounds=1000, multiplier=1.0, delta=0.0)
+    )
+
+
+@pytest.mark.parametrize("order", [2, 3, 7])
+@pytest.mark.parametrize("multiplier", [0.7, 1.0, 4.0])
+@pytest.mark.parametrize("rate", [0.001, 0.3, 1.0])
+def test_theorem_9_term_by_term(rate: float, order: int, multiplier: float) -> None:
+    def curve(a: float) -> float:
+        return a / (2 * multiplier**2)
+
+    total = 1 + rate**2 * comb(order, 2) * min(4 * (math.exp(curve(2)) - 1), 2 * math.exp(curve(2)))
+    for j in range(3, order + 1):
+        total += 2 * rate**j * comb(order, j) * math.exp((j - 1) * curve(j))
+    assert amplified(rate, order, multiplier) == pytest.approx(math.log(total) / (order - 1))
+
+
+def test_tiny_noise_overflows_nowhere() -> None:
+    assert np.isfinite(
+        printed_epsilon(clients=5, n_users=10, rounds=3, multiplier=0.01, delta=1e-6)
+    )
+
+
+MODEL = {
+    "user.age": np.zeros((3, 2)),
+    "user.sex": np.zeros((2, 2)),
+    "item": np.zeros((7, 2)),
+    "mlp1.weight": np.zeros((4, 3)),
+    "output.bias": np.zeros(()),
+}
+
+
+def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.ndarray]]:
+    """Messages of some devices, and the same as whole tables."""
+    rng = np.random.default_rng(seed)
+    codes = {"age": rng.integers(0, 3, users), "sex": rng.integers(0, 2, users)}
+    data = Interactions.of(
+        (rng.random((users, 7)) < 0.3) * 1.0,
+        attributes={
+            key: Attribute(codes=code, categories=tuple("abc"[: 3 if key == "age" else 2]))
+            for key, code in codes.items()
+        },
+    )
+    examples = DeviceExamples.draw(data, Streams.spawn(rng, users), negatives=1)
+    width = examples.items.shape[1] + 2
+    change = {
+        "user": rng.normal(size=(users, 4)).astype(np.float32),
+        "item": rng.normal(size=(users, width, 2)).astype(np.float32),
+        "mlp1.weight": rng.normal(size=(users, 4, 3)).astype(np.float32),
+        "output.bias": rng.normal(size=users).astype(np.float32),
+    }
+    change["user"][0] = 0.0  # trained, but not moved
+    change["item"][0] = 0.0
+    whole = {name: np.zeros((users, *part.shape), np.float32) for name, part in MODEL.items()}
+    for user in range(users):
+        whole["user.age"][user, codes["age"][user]] = change["user"][user, :2]
+        whole["user.sex"][user, codes["sex"][user]] = change["user"][user, 2:]
+        for place in range(examples.sizes[user]):
+            whole["item"][user, examples.items[user, place]] = change["item"][user, place]
+    whole |= {name: change[name] for name in ("mlp1.weight", "output.bias")}
+    return messages(change, examples, data, MODEL, Kind.CHANGE, 0.5), whole
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 4), max_size=3))
+def test_messages_are_whole_tables_by_their_rows(seed: int, sizes: list[int]) -> None:
+    blocks = [block(seed + number, size) for number, size in enumerate(sizes)]
+    sent = joined([one for one, _ in blocks], MODEL, Kind.CHANGE, 0.5)
+    n = np.arange(sum(sizes))
+    assert list(sent) == list(MODEL)
+    squares, factor = np.zeros(len(n)), np.linspace(-1.0, 2.0, len(n))
+    for name, part in MODEL.items():
+        none = np.zeros((0, *part.shape), np.float32)
+        expected = np.concatenate([none, *(whole[name] for _, whole in blocks)])
+        component = sent[name]
+        np.testing.assert_array_equal(component.dense(n), expected, name)
+        assert component.shape == part.shape
+        squares += (expected.astype(float) ** 2).reshape(len(n), part.size).sum(axis=1)
+        shape = (-1, *[1] * part.ndim)
+        np.testing.assert_allclose(
+            scaled(component, factor).dense(n), expected * factor.reshape(shape), rtol=1e-6
+        )
+        if isinstance(component, Rows):
+            np.testing.assert_array_equal(component.sent(n), (expected != 0).any(axis=2))
+        else:
+            assert isinstance(component, Dense)
+    np.testing.assert_allclose(norms(sent), np.sqrt(squares))

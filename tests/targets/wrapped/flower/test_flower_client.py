@@ -65,12 +65,7 @@ def test_a_mod_records_what_leaves_the_device(app: Any) -> None:
         sent = client(apps.history(1), apps.model(), None, {} if device == 4 else state)["item"]
     kept = sent.round(3).tolist()
     names = ["bias", "item"] if app is apps.message_app else ["0", "1"]
-    assert lines.lines == [
-        ("round", 1, "sent", names),
-        (4, kept),
-        ("round", 1),
-        (7, kept),
-    ]
+    assert lines.lines == [("round", 1, "sent", names), (4, kept), ("round", 1), (7, kept)]
 
 
 def test_a_message_of_no_round_is_refused() -> None:

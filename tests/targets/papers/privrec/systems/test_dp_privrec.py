@@ -18,9 +18,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
-from dp_accounting.rdp import RdpAccountant
 
-from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.accountants.theorems.neighbours import fixed_size_below
@@ -152,12 +150,6 @@ def test_the_printed_bound_drifts_through_zero_whatever_the_changes() -> None:
     assert mended[-1] == pytest.approx(10.0, abs=1.0)
 
 
-def test_noise_of_the_printed_settings_drowns_every_weight() -> None:
-    system = DpPrivrec()
-    average = system.round_mechanism(Population(n_users=4800, n_items=3706)).noise_scale[0]
-    assert average == pytest.approx(4.87, abs=0.01)  # weights begin at 0.06 to 0.35
-
-
 def test_the_servers_noise_is_in_no_upload_and_training_goes_on_under_it() -> None:
     data = some_data()
     run = SMALL.run(data, np.random.default_rng(0))
@@ -241,8 +233,7 @@ def test_a_device_that_has_no_change_returns_none_whatever_the_bound() -> None:
     assert not flat(sent).any()
 
 
-def test_the_printed_figure_is_an_overstatement() -> None:
-    """Catalogue 15: at q = 30/4800, delta 1e-6, the truth at joint multiplier 1 is 1.3."""
+def test_the_printed_figures_are_claimed() -> None:
     system, population = DpPrivrec(), Population(n_users=4800, n_items=3706)
     row = Paper.of("fedrec_auditor.targets.papers.privrec").table("Table 3").row("30 / 4800")
     printed = {float(delta): epsilon for delta, epsilon in row.items()}
@@ -252,12 +243,6 @@ def test_the_printed_figure_is_an_overstatement() -> None:
         assert (scoped.claim.scope, scoped.claim.delta) == (PEERS, scoped.delta)
         assert scoped.claim.epsilon == pytest.approx(printed[scoped.delta], abs=2e-4)
     assert [scoped.curve is None for scoped in asked] == [False, True, True]
-    joint = SampledWithoutReplacementDpEvent(4800, 30, GaussianDpEvent(1.0))
-    accountant = RdpAccountant(
-        orders=range(2, 64), neighboring_relation=NeighboringRelation.REPLACE_ONE
-    )
-    proved = accountant.compose(joint, 1000).get_epsilon(1e-6)
-    assert 1.298 < proved < 3.0
 
 
 def test_the_upload_is_asked_about_too() -> None:
@@ -286,13 +271,6 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     mechanism = system.mechanism(scoped.scope, everyone)
     bound = exact_lower_bound(mechanism, scoped.scope, scoped.delta)
     assert (bound.epsilon > scoped.claim.epsilon) is violated
-
-
-def test_a_broadcast_without_a_bound_is_refused() -> None:
-    data = some_data()
-    model = {k: v for k, v in SMALL.first(data, np.random.default_rng(0)).items() if k != CLIP}
-    with pytest.raises(InputError, match='"clip"'):
-        SMALL.upload(data, model, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(("multiplier", "dies"), [(1.0, True), (0.003, False)])

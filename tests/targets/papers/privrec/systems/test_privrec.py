@@ -1,4 +1,4 @@
-"""PrivRec: what a device sends, what the server makes of it, and what is said of it."""
+"""PrivRec and its baselines: what a device sends, and what the server makes of it."""
 
 from __future__ import annotations
 
@@ -7,45 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.auditor import utility
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.declarations.paper import Paper
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.papers.privrec.systems.parts.device import DeviceExamples
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import (
     DpPrivrec,
+    FcfMeta,
+    FoflSelf,
     NnSelf,
     Privrec,
     PrivrecCen,
 )
 from fedrec_auditor.targets.streams import Streams
+from fedrec_auditor.targets.systems.base import Split
 
 SMALL = Privrec(rounds=2, clients=6, local_epochs=2, embedding=4, width=16, item_ids=True)
 
 
 def some_data(users: int = 20, items: int = 25, seed: int = 0) -> Interactions:
     return Synthetic(n_users=users, n_items=items, profile=6.0, tastes=3, seed=seed).load()
-
-
-def test_components_are_named_by_what_they_are() -> None:
-    data = some_data()
-    shapes = {k: v.shape for k, v in SMALL.first(data, np.random.default_rng(0)).items()}
-    codes = {key: len(a.categories) for key, a in data.attributes.items()}
-    inputs = 4 * (len(codes) + 1 + data.genres.shape[1])
-    assert shapes == {
-        **{f"user.{key}": (count, 4) for key, count in codes.items()},
-        "item": (25, 4),
-        "genre": (data.genres.shape[1], 4),
-        "mlp1.weight": (inputs, 16),
-        "mlp1.bias": (16,),
-        "mlp2.weight": (16, 8),
-        "mlp2.bias": (8,),
-        "mlp3.weight": (8, 4),
-        "mlp3.bias": (4,),
-        "mlp4.weight": (4, 2),
-        "mlp4.bias": (2,),
-        "output.weight": (2,),
-        "output.bias": (),
-    }
 
 
 def test_an_upload_names_the_items_and_the_attributes_of_its_user() -> None:
@@ -86,17 +70,6 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
     assert set(np.concatenate(drawn).tolist()) == set(range(9))  # missed: 9 (5/9)^40 = 5e-10
 
 
-def test_the_proximal_term_holds_devices_back() -> None:
-    data = some_data()
-    broadcast = SMALL.first(data, np.random.default_rng(0))
-    moved = []
-    for proximal in (0.0, 1.5):
-        system = replace(SMALL, proximal=proximal, local_epochs=20)
-        sent = system.upload(data, broadcast, np.random.default_rng(1))
-        moved.append(sum((c.dense(np.arange(20)) ** 2).sum() for c in sent.components.values()))
-    assert moved[1] < 0.5 * moved[0]
-
-
 @pytest.mark.parametrize("kind", [Privrec, PrivrecCen, DpPrivrec, NnSelf])
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
     """Section 2.1; the embeddings of items' numbers are a switch."""
@@ -118,19 +91,84 @@ def test_without_embeddings_of_items_those_of_equal_genres_tie() -> None:
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], rtol=1e-5)
 
 
-def test_a_batch_that_does_not_fit_the_network_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="batch=50"):
-        Privrec(batch=50)
+def test_it_learns_what_privrec_learns_and_shows_the_result_only() -> None:
+    data = Synthetic(n_users=15, n_items=12, profile=5.0, tastes=2).load()
+    settings = {"rounds": 3, "clients": 5, "local_epochs": 2, "embedding": 4, "width": 16}
+    steps: list[tuple[int, int]] = []
+    central = PrivrecCen(**settings).run(
+        data, np.random.default_rng(4), lambda done, of: steps.append((done, of))
+    )
+    federated = Privrec(**settings).run(data, np.random.default_rng(4))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert central.transcript.rounds == ()
+    assert central.transcript.public.route is Vantage.RELEASE
+    one, two = central.transcript.release, federated.transcript.release
+    assert one.keys() == two.keys()
+    for name, part in one.items():
+        np.testing.assert_array_equal(part, two[name])
 
 
-def test_no_proximal_term_is_a_setting() -> None:
-    assert Privrec(proximal=0.0).local.proximal == 0.0
+SUMMED = NnSelf(rounds=2, clients=4, embedding=4, width=64)
 
 
-def test_a_broadcast_for_other_data_is_refused() -> None:
-    data = some_data()
-    broadcast = SMALL.first(some_data(items=24), np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"'item' of shape \(25, 4\), got \(24, 4\)"):
-        SMALL.upload(data, broadcast, np.random.default_rng(0))
-    with pytest.raises(InputError, match="got None"):
-        SMALL.upload(data, None, np.random.default_rng(0))
+def test_the_server_adds_the_sum_of_what_is_sent() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
+    run = replace(SUMMED, server_rate=0.3).run(data, np.random.default_rng(1))
+    first, second = run.transcript.rounds
+    for name, component in first.uploads.components.items():
+        np.testing.assert_allclose(
+            (second.broadcast or {})[name],
+            (first.broadcast or {})[name] + 0.3 * component.total(),
+            rtol=1e-5,
+            atol=1e-6,
+        )
+
+
+def test_a_user_with_one_item_has_a_query_and_no_support() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
+    one = data.keep(
+        np.diff(data.ratings.indptr)
+        .cumsum()
+        .searchsorted(np.arange(data.ratings.nnz), side="right")
+        != 3
+    )
+    broadcast = SUMMED.first(one, np.random.default_rng(0))
+    sent = SUMMED.upload(one, broadcast, np.random.default_rng(0))
+    assert one.ratings[[3]].nnz == 0
+    assert not sent.components["mlp1.weight"].dense(np.array([3])).any()
+    assert sent.components["mlp1.weight"].dense(np.array([0])).any()
+
+
+def test_no_side_feature_is_read() -> None:
+    data = Synthetic(n_users=12, n_items=10, profile=4.0, tastes=2).load()
+    system = FoflSelf(rounds=2, clients=4, local_epochs=2, embedding=4, width=16)
+    bare = replace(data, attributes={}, genres=None, genre_names=())
+    one, two = (system.run(d, np.random.default_rng(1)) for d in (data, bare))
+    assert set(one.transcript.release) == {"item", "output.weight", "output.bias"} | {
+        f"mlp{layer}.{part}" for layer in range(1, 5) for part in ("weight", "bias")
+    }
+    for name, part in one.transcript.release.items():
+        np.testing.assert_array_equal(part, (two.transcript.release or {})[name])
+    assert system.local.proximal == 0.0
+
+
+def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
+    data = Synthetic(n_users=20, n_items=15, profile=5.0, tastes=2).load()
+    one, two = (kind(rounds=3).run(data, np.random.default_rng(0)) for kind in (FcfMeta, Fcf))
+    np.testing.assert_array_equal(one.transcript.release["items"], two.transcript.release["items"])
+    assert FcfMeta.evaluation == Privrec.evaluation
+    assert Fcf.evaluation.split is Split.LEAVE_LAST_OUT
+
+
+def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
+    """Two tastes that share no item: what is held out of a new user is of its own."""
+    data = Synthetic(n_users=120, n_items=60, profile=12.0, tastes=2).load()
+    system, rng = FcfMeta(), np.random.default_rng(0)
+    held = utility.hold_out(system.evaluation, data, rng)
+    assert held.train.n_users == 96
+    model = system.run(held.train, rng).model
+    rows = held.evaluate(system, model, confidence=0.95, rng=rng)
+    (hits,) = (row for row in rows if row.metric == "HR@20")
+    assert hits.ci_low > hits.random
+    printed = Paper.of("fedrec_auditor.targets.papers.privrec").table("Table 1").row("FCF")
+    assert (hits.paper_value, hits.protocol) == (printed["HR@20"], "held-out users")

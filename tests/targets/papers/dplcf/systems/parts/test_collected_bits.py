@@ -106,27 +106,12 @@ def test_games_differ_in_one_interaction_and_are_the_servers() -> None:
         assert (game.scope.unit, game.scope.vantage) == (Unit.INTERACTION, Vantage.SERVER)
 
 
-def test_printed_figures_are_there_for_every_cutoff() -> None:
-    for target in (DplcfSp(), DplcfAp(), LcfSp(), LcfAp(), LcfUb()):
-        expected = {f"{m}@{k}" for m in ("HR", "NDCG") for k in target.evaluation.cutoffs}
-        assert {r.metric for r in target.reported} == expected
-        by_metric = {r.metric: r.value for r in target.reported}
-        for metric in ("HR", "NDCG"):
-            values = [by_metric[f"{metric}@{k}"] for k in target.evaluation.cutoffs]
-            assert values == sorted(values)
-    assert {r.metric: r.value for r in DplcfSp().reported}["HR@10"] == 0.7000
-    assert "0.3747 on AppUsage" in {r.metric: r.note for r in DplcfSp().reported}["HR@10"]
-
-
 def test_who_takes_part_is_not_hidden_and_what_is_not_sent_has_no_exact_bound() -> None:
     """A device uploads or does not; the value of a rating is in no bit."""
     many = Population(n_users=9, n_items=7)
     presence, value = (
         Scope(unit=unit, adjacency=change, vantage=Vantage.SERVER, horizon=Horizon.TRAINING)
-        for unit, change in (
-            (Unit.USER, Adjacency.ADD_REMOVE),
-            (Unit.RATING, Adjacency.REPLACE),
-        )
+        for unit, change in ((Unit.USER, Adjacency.ADD_REMOVE), (Unit.RATING, Adjacency.REPLACE))
     )
     for target in (DplcfSp(), FmfLdp(), GdDr()):
         assert isinstance(target.event(presence, many), NonPrivateDpEvent)
@@ -177,18 +162,6 @@ def test_similarity_is_estimated_through_the_flip_or_not_at_all(target: ItemKnn)
     np.testing.assert_array_equal(release["similarity"], found)
 
 
-def test_dplcf_and_lcf_upload_the_same_from_the_same_coins() -> None:
-    for with_estimate, without in ((DplcfSp(), LcfSp()), (DplcfAp(), LcfAp())):
-        first, second = (
-            target.run(interactions(), np.random.default_rng(1)).transcript.rounds[0].uploads
-            for target in (with_estimate, without)
-        )
-        every = np.arange(60)
-        np.testing.assert_array_equal(
-            first.components["bits"].dense(every), second.components["bits"].dense(every)
-        )
-
-
 def is_mapped(array: np.ndarray | None) -> bool:
     """Whether an array is a view of a mapped file."""
     return array is not None and (isinstance(array, np.memmap) or is_mapped(array.base))
@@ -208,16 +181,5 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
         one.uploads.components["bits"].dense(every), other.uploads.components["bits"].dense(every)
     )
     np.testing.assert_array_equal(
-        held.transcript.release["similarity"],
-        mapped.transcript.release["similarity"],
+        held.transcript.release["similarity"], mapped.transcript.release["similarity"]
     )
-
-
-def test_one_item_and_one_user_leave_nothing_to_compare() -> None:
-    for target in SYSTEMS:
-        for shape in ((1, 1), (1, 4), (4, 1)):
-            data = Interactions.of(np.ones(shape))
-            run = target.run(data, np.random.default_rng(0))
-            scores = target.score(run.model, data, np.arange(shape[0]))
-            assert scores.shape == shape
-            assert np.isfinite(scores).all()

@@ -160,16 +160,12 @@ def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
     assert (longest >= 0).all()
 
 
-@pytest.mark.parametrize("worst", [0.5, 5.5, -1.0])
+@pytest.mark.parametrize("worst", [5.5, -1.0])
 def test_ratings_outside_the_range_are_refused(worst: float) -> None:
     good = Interactions.of(np.array([[5.0, 0.5]]))
     assert explicit(good, 5.0) is good.ratings
-    bad = Interactions.of(np.array([[1.0, worst]]))
-    if worst == 0.5:
-        explicit(bad, 5.0)
-    else:
-        with pytest.raises(InputError, match="Expected ratings in"):
-            explicit(bad, 5.0)
+    with pytest.raises(InputError, match="Expected ratings in"):
+        explicit(Interactions.of(np.array([[1.0, worst]])), 5.0)
 
 
 def test_the_papers_accountant_amplifies_and_plain_composition_does_not() -> None:

@@ -44,8 +44,7 @@ def test_genres_may_be_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "side", "tables"),
-    [(True, True, 3), (False, True, 2), (True, False, 1)],
+    ("ids", "side", "tables"), [(True, True, 3), (False, True, 2), (True, False, 1)]
 )
 def test_inputs_are_what_the_tables_embed(ids: bool, side: bool, tables: int) -> None:
     network = Network(embedding=5, width=32, ids=ids, side=side)

@@ -1,0 +1,375 @@
+"""What attacks ask for, what unprotected uploads give away, and who was trained on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import NonPrivateDpEvent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
+from fedrec_auditor.attacks.attribute_attacks import AttributeKnn, AttributeRows
+from fedrec_auditor.attacks.base import Background
+from fedrec_auditor.attacks.interaction_reconstruction import best_f1_sets
+from fedrec_auditor.attacks.membership_attacks import (
+    InteractionMembership,
+    UserMembership,
+    log_ratios,
+)
+from fedrec_auditor.attacks.parts.uploads import senders
+from fedrec_auditor.attacks.readers.coordinate_reports import _typical
+from fedrec_auditor.auditor.games import metrics
+from fedrec_auditor.auditor.games.game import Game, Halves
+from fedrec_auditor.auditor.games.membership import play_users
+from fedrec_auditor.auditor.games.metrics import auc, roc
+from fedrec_auditor.auditor.games.row_order import SimulatedClient
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.targets.components import Dense, Kind
+from fedrec_auditor.targets.compute import DEFAULT
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import LcfAp, LcfUb
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf, Privrec
+from fedrec_auditor.targets.systems.base import Population, Target
+from fedrec_auditor.targets.transcript import DeviceCode, Public, RoundView, View
+from tests.attacks.made import SKEWED, renamed, reported, scored, sent, view_of
+
+BITS = sent({"bits": Dense(np.eye(2, 3), Kind.BITS)}, {"items": np.eye(3, 2)})
+
+
+PAIRS = np.zeros((1, 2), dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("attack", "vantage", "background", "lacks"),
+    [
+        (AttributeKnn(), Vantage.SERVER, Background(), "at least one known user"),
+        (InteractionMembership(), Vantage.SERVER, Background(), "candidate pairs"),
+        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "items met"),
+        (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
+    ],
+)
+def test_what_is_lacking_is_asked_for(
+    attack: Any, vantage: Vantage, background: Background, lacks: str
+) -> None:
+    rng = np.random.default_rng(0)
+    view = view_of(BITS, users=2, items=3, vantage=vantage, rng=rng, route=vantage)
+    assert not attack.refusal(view)
+    with pytest.raises(InputError, match=lacks):
+        attack.infer(view, background, rng)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
+def test_best_f1_sets_against_all_sets(row: list[float]) -> None:
+    posterior = np.array([row])
+    chosen = best_f1_sets(posterior)[0]
+    total = posterior.sum()
+
+    def worth(mask: np.ndarray) -> float:
+        return (
+            2 * posterior[0][mask].sum() / (mask.sum() + total)
+            if mask.any()
+            else float(np.prod(1 - posterior[0]))
+        )
+
+    subsets = (np.arange(2 ** len(row))[:, None] >> np.arange(len(row))) & 1
+    assert worth(chosen) == pytest.approx(max(worth(s.astype(bool)) for s in subsets), abs=1e-12)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = np.random.default_rng(0).random((11, 30))
+    whole = best_f1_sets(posterior)
+    monkeypatch.setattr("fedrec_auditor.attacks.interaction_reconstruction._BLOCK", 70)
+    np.testing.assert_array_equal(best_f1_sets(posterior), whole)
+
+
+DATA = Synthetic(n_users=150, n_items=200, profile=20, signal=1.0).load()
+
+
+OWN = DATA.ratings.toarray() != 0
+
+
+POPULATION = Population(n_users=150, n_items=200)
+
+
+NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
+
+
+"""Noise in the loss, of which nobody proves an epsilon."""
+
+
+@cache
+def seen(name: str) -> View:
+    """One round, seen by the server; of systems that may embed items, with embeddings."""
+    target = FAMILIES["targets"].member(name)().shortened(1)
+    if isinstance(target, Privrec | NnSelf):
+        target = replace(target, item_ids=True)
+    transcript = target.run(DATA, np.random.default_rng(0)).transcript
+    return transcript.view(Vantage.SERVER)
+
+
+def unprotected() -> list[str]:
+    """Systems of whose interactions the server learns all, from what each user sends."""
+    scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
+    for name in FAMILIES["targets"].names():
+        event = FAMILIES["targets"].member(name)().event(scope, POPULATION)
+        if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
+            view = seen(name)
+            if view.public.parties is None and any(one.uploads for one in view.rounds):
+                found.append(name)
+    return found
+
+
+UNPROTECTED = [
+    "dp-privrec",
+    "fcf",
+    "fcf-meta",
+    "fedlightgcn",
+    "fedmf",
+    "fedncf",
+    "fedrec",
+    "fmf-lfl",
+    "fofl-self",
+    "lcf-ub",
+    "nn-self",
+    "privrec",
+]
+
+
+EMBEDDED = ["dp-privrec", "fedlightgcn", "fedmf", "fedncf", "fedrec", "nn-self", "privrec"]
+
+
+def test_the_list_is_complete() -> None:
+    assert unprotected() == UNPROTECTED
+
+
+def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of all items of every sender, (n, M), and which are their own."""
+    users = senders(view)
+    return scored(view)[users], OWN[users]
+
+
+@pytest.mark.parametrize("name", UNPROTECTED)
+def test_own_items_are_told_from_others(name: str) -> None:
+    values, own = membership(seen(name))
+    assert auc(values.ravel(), own.ravel()) > 0.95
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("attribute", ["gender", "age_group", "occupation"])
+def test_attributes_with_an_embedding_are_read_with_nobody_known(name: str, attribute: str) -> None:
+    codes = DATA.attributes[attribute].codes
+    classes = len(DATA.attributes[attribute].categories)
+    found = AttributeRows().infer(
+        seen(name), Background(n_classes=classes), np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(found.users, senders(seen(name)))
+    np.testing.assert_array_equal(found.codes, codes[found.users])
+
+
+@pytest.mark.parametrize("name", sorted({*UNPROTECTED} - {*EMBEDDED}))
+def test_attributes_without_an_embedding_are_not_guessed(name: str) -> None:
+    view = seen(name)
+    attack, background = AttributeRows(), Background(n_classes=2)
+    if not attack.refusal(view):
+        assert not len(attack.infer(view, background, np.random.default_rng(0)).users)
+
+
+@pytest.mark.parametrize("name", ["fedmf-ldp", "fedmf-apm", "fedrec-gn"])
+def test_noise_leaves_no_row_unmoved(name: str) -> None:
+    assert AttributeRows().refusal(seen(name))
+
+
+@pytest.mark.parametrize("name", ["fcf", "fedmf", "fmf-lfl", "privrec"])
+def test_what_messages_are_called_does_not_matter(name: str) -> None:
+    """The same system, its broadcast and messages renamed, is read as well."""
+    view = seen(name)
+    np.testing.assert_array_equal(membership(renamed(view))[0], membership(view)[0])
+
+
+def test_reports_tell_members() -> None:
+    """Alike users, as the attack assumes: items held by most of them, and many by few."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((300, 60)) < 0.9 / (1 + np.arange(60) / 8)
+    found = scored(reported(truth, rng, reports=1000, alpha=2.0))
+    # Within an item the users' own reports decide, not the item's popularity.
+    users = np.repeat(np.arange(300), 60)
+    for values in (found, (found - found.mean(axis=0)).round(9)):
+        measured = roc(values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng)
+        assert measured.auc.low > 0.5
+
+
+def test_no_privacy_budget_no_score() -> None:
+    view = reported(SKEWED, np.random.default_rng(0), epsilon=1e-6)
+    assert np.ptp(scored(view)) < 1e-3
+
+
+def test_typical_vector_from_an_exact_mean() -> None:
+    """Alike users and a noiseless mean gradient give the shares back, up to the grid of lengths."""
+    rng = np.random.default_rng(0)
+    items, x, alpha = rng.normal(0, 0.2, (300, 4)), np.array([0.6, -0.4, 0.3, 0.2]), 1.0
+    share = 0.5 / (1 + np.arange(300) / 20)[:, None]
+    prediction = items @ x
+    touched = np.outer((1 + alpha) * (1 - prediction), x).clip(-1, 1)
+    untouched = np.outer(-prediction, x).clip(-1, 1)
+    mean = share * touched + (1 - share) * untouched
+    found = _typical(mean, items, alpha, noise=1e-8)
+    assert np.corrcoef(found[2], share[:, 0])[0, 1] > 0.95
+
+
+WEAKER = (Vantage.PEERS, Vantage.RELEASE)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: int) -> None:
+    """Members are a shift away: with many users the score is the exact ratio of known densities."""
+    rng = np.random.default_rng(1)
+    n, k, shift = 4000, 9, np.linspace(1.0, 0.5, width)
+    included = rng.random((k + 1, n)) < 0.5
+    own = rng.normal(0, 5, (n, width))
+    values = own + included[:, :, None] * shift + rng.normal(size=(k + 1, n, width))
+    found = log_ratios(values[0], values[1:], included[1:])
+    # The mean without the user is itself uncertain, by 1/k + mean square of the share over k.
+    exact = (values[0] - own - shift / 2) @ shift
+    assert np.corrcoef(found, exact)[0, 1] > 0.9
+    best = metrics.auc(exact, included[0])
+    assert best - 0.04 < metrics.auc(found, included[0]) < best + 0.01
+
+
+def test_references_that_tell_nothing_score_nobody() -> None:
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=(4, 30, 2))
+    for included in (np.ones((3, 30), dtype=bool), np.zeros((3, 30), dtype=bool)):
+        assert not log_ratios(values[0], values[1:], included).any()
+
+
+def shown(vantage: Vantage, items: np.ndarray) -> View:
+    """A model of items, trained on two users."""
+    public = Public(algorithm="made", n_users=2, n_items=len(items))
+    return View(vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": items}),))
+
+
+@pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE])
+def test_who_knows_the_senders_has_nothing_to_infer(vantage: Vantage) -> None:
+    view = shown(vantage, np.eye(3, 2))
+    assert "knows who takes part" in UserMembership().refusal(view)
+    parties = replace(view, public=replace(view.public, parties=2))
+    assert UserMembership().refusal(parties) == ""
+
+
+HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
+
+
+@cache
+def halves(target: Target) -> Halves:
+    """Trained once for whoever looks at it."""
+    rng = np.random.default_rng(3)
+    return Halves.of(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
+
+
+def rows(
+    target: Target, vantage: Vantage, client: DeviceCode | None = None, made: Halves | None = None
+) -> dict[str, AttackRow]:
+    """What its game tells, of an adversary who has the devices' code if it is given."""
+    made = made or halves(target)
+    view = made.views[vantage][0]
+    game = Game(
+        target=target.name,
+        name="user-membership",
+        attack=UserMembership(),
+        view=replace(view, public=replace(view.public, client=client)),
+        interactions=HALVED,
+        halves=made,
+        quick=True,
+        confidence=0.95,
+        rng=np.random.default_rng(4),
+    )
+    return {row.metric: row for row in play_users(game)}
+
+
+@pytest.mark.parametrize("vantage", WEAKER)
+@pytest.mark.parametrize("target", [Fcf(), LcfUb(), FmfHfl()], ids=lambda target: target.name)
+def test_unprotected_models_tell_who_was_trained_on(target: Target, vantage: Vantage) -> None:
+    found = rows(target, vantage)["AUC"]
+    assert found.ci_low > max(found.baseline, 0.52)
+    assert found.vantage is vantage
+
+
+def test_who_can_compute_messages_without_noise_reads_members_for_sure() -> None:
+    client = SimulatedClient.of(Fcf(), HALVED)
+    found = rows(Fcf(), Vantage.PEERS, client)
+    assert {row.value for row in found.values()} == {1.0}
+    assert "draw nothing at random" in found["AUC"].note
+    # Of the models alone, where no step is seen, they are as anybody's.
+    assert rows(Fcf(), Vantage.RELEASE, client) == rows(Fcf(), Vantage.RELEASE)
+
+
+def test_coins_that_no_training_heard_of_are_not_told() -> None:
+    rng, true = np.random.default_rng(6), halves(Fcf())
+    views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
+    coins = Halves(included=rng.random(true.included.shape) < 0.5, views=views)
+    found = rows(Fcf(), Vantage.PEERS, SimulatedClient.of(Fcf(), HALVED), coins)["AUC"]
+    assert found.ci_low < 0.5 < found.ci_high
+
+
+def test_it_weakens_as_bits_flip_more() -> None:
+    """Similarities of the same profiles, from all bits, from bits flipped at epsilon 4, and 1."""
+    targets = (LcfUb(), LcfAp(epsilon=4.0), LcfAp(epsilon=1.0))
+    found = [rows(target, Vantage.RELEASE)["AUC"].value for target in targets]
+    assert found[0] > found[1] > found[2] - 0.02
+    assert found[0] > found[2] + 0.1
+
+
+def test_a_rate_below_the_resolution_is_said_not_to_be_resolvable() -> None:
+    """About 750 non-members: 1% and 10% are resolved, 0.1% is not."""
+    found = rows(Fcf(), Vantage.RELEASE)
+    assert set(found) == {"AUC", "TPR at FPR 0.1", "TPR at FPR 0.01"}
+    assert "TPR at FPR 0.001 is not resolvable" in found["AUC"].note
+
+
+def test_halves_are_fair_coins_and_made_again_by_the_same_seed() -> None:
+    made = [
+        Halves.of(
+            Fcf(rounds=1),
+            HALVED,
+            WEAKER,
+            count=4,
+            compute=DEFAULT,
+            rng=np.random.default_rng(7),
+        )
+        for _ in range(2)
+    ]
+    assert np.array_equal(made[0].included, made[1].included)
+    assert 0.4 < made[0].included.mean() < 0.6
+    for vantage in WEAKER:
+        for one, two in zip(made[0].views[vantage], made[1].views[vantage], strict=True):
+            first, second = one.rounds[-1].broadcast, two.rounds[-1].broadcast
+            assert np.array_equal(first["items"], second["items"])
+        sizes = [view.public.n_users for view in made[0].views[vantage]]
+        assert sizes == made[0].included.sum(axis=1).tolist()
+
+
+def test_profiles_without_ratings_are_scored() -> None:
+    view = shown(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
+    profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
+    guess = UserMembership().infer(
+        view,
+        Background(
+            profiles=profiles,
+            references=(view, view),
+            included=np.array([[True, False, True], [False, True, False]]),
+        ),
+        np.random.default_rng(0),
+    )
+    assert np.isfinite(guess.values).all()
+    assert guess.values.shape == (3,)

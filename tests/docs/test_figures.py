@@ -1,0 +1,268 @@
+"""Figures of pages are of the code, of what is declared, and of what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.__main__ import page as results
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.plan.families import FAMILIES, papers
+from fedrec_auditor.auditor.reproductions.reproduction import reproduction, reproduction_names
+from fedrec_auditor.reports.reproductions import Page, Pages, lines
+from fedrec_auditor.targets.datasets.base import Attribute
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcfApm, FedRecApm
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPrivrec
+from fedrec_auditor.targets.systems.base import Population
+from tests.docs.alike import alike
+from tests.docs.blocks import ROOT
+
+PAGES = sorted(ROOT.glob("targets/papers/*/README.md"))
+
+
+PAGE = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+ML_100K = Population(n_users=943, n_items=1682, n_features=44)
+
+
+SETTINGS = {
+    "every_epoch": ("fedrec-apm", "protection", True),
+    "item_ids": ("privrec", None, False),
+    "multiplier": ("dp-privrec", None, 1.0),
+    "averaged_genres": ("nn-self", None, False),
+    "every_round": ("f-gerai", "protection", False),
+    "init_scale": ("fedrec", "learner", 0.1),
+    "server": ("fedrec", None, "mean"),
+    "private_user": ("f-dpmf", None, False),
+    "as_printed": ("dplcf-sp", None, False),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_of_the_page_is_one_and_has_its_default(name: str) -> None:
+    target, part, default = SETTINGS[name]
+    assert f"`{name}`" in PAGE
+    made = FAMILIES["targets"].member(target)()
+    assert getattr(made if part is None else getattr(made, part), name) == default
+
+
+def test_every_system_of_the_page_exists() -> None:
+    first = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
+    named = {word for cell in first for word in cell.split("`")[1::2]}
+    suffixes = {"-ldp", "-apm", "+LDP"}
+    assert len(named) > 15
+    assert named - suffixes <= set(FAMILIES["targets"].names())
+
+
+def test_the_figures_of_an_upload() -> None:
+    """7,124,530 is 60 an entry of the item table, and the rest."""
+    system = FedRecApm()
+    counts = system.entries(ML_100K)
+    assert counts["item"] == 107_648
+    spent = system.protection.spent(counts)
+    assert spent == 7_124_530
+    rest = spent - 60 * counts["item"]
+    assert f"{rest:,.0f} + {60 * 64:,} d2 instead of {spent:,.0f}" in PAGE
+    kept = replace(system, private_user=True)
+    less = spent - kept.protection.spent(kept.entries(ML_100K))
+    assert less == 30 * 64 * 44
+    assert f"spends {less:,.0f} less, 30 an entry" in PAGE
+    one = math.sqrt(2) / 60
+    assert f"deviation {one * math.sqrt(5):.4f} (five epochs), else {one:.4f}" in PAGE
+
+
+def test_what_a_second_branch_of_neumf_would_spend() -> None:
+    """Embeddings of its own, and as many more last weights as a vector has entries."""
+    system = FedNcfApm()
+    counts = system.entries(ML_100K)
+    both = {
+        **counts,
+        "user": 2 * counts["user"],
+        "item": 2 * counts["item"],
+        "mlp2": counts["mlp2"] + system.learner.dimension,
+    }
+    one, two = (system.protection.spent(each) for each in (counts, both))
+    assert two - one == 30 * 64 * 44 + 60 * 64 * 1682 + 50 * 64
+    assert f"{two:,.0f} instead of {one:,.0f}" in PAGE
+
+
+def test_how_long_the_noise_of_dp_privrec_is() -> None:
+    """Against the longest average of changes, S, which divides out."""
+    system = DpPrivrec()
+    data = Synthetic(n_users=10, n_items=20, profile=5).load()
+    categories = {"gender": 2, "age_group": 3, "occupation": 21}
+    attributes = {
+        key: Attribute(codes=np.zeros(10, np.int64), categories=tuple(map(str, range(count))))
+        for key, count in categories.items()
+    }
+    genres = np.zeros((20, 19), np.bool_)
+    ml_100k = replace(data, attributes=attributes, genres=genres)
+    weights = sum(math.prod(shape) for shape in system.network.shapes(ml_100k).values())
+    assert f"({weights:,} weights)" in PAGE
+    noise = float(system.round_mechanism(ML_100K).noise_scale[0])
+    assert f"ends with round 1: {noise:.2f} on every weight" in PAGE
+    times = noise * math.sqrt(weights) / system.initial_clip
+    assert f"{times:.1f} times as long as the longest average" in PAGE
+
+
+def test_what_is_proved_where_dp_privrec_learns() -> None:
+    scope = Scope(
+        unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
+    )
+    bound = least_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
+    proved = bound.epsilon
+    assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE
+
+
+STORED = (ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8")
+
+
+WHOLE = Pages.model_validate_json(STORED)
+
+
+TEXT = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+
+
+def test_every_paper_is_there_a_figure_a_line() -> None:
+    assert lines(WHOLE) == STORED
+    assert tuple(page.name for page in WHOLE.pages) == reproduction_names()
+
+
+@pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
+def test_printed_figures_are_those_that_are_declared(page: Page) -> None:
+    paper = papers()[page.name]
+    declared = [v for table in paper.printed.table for row in table.rows.values() for v in row]
+    if paper.printed.epsilons:
+        declared += [each.printed for each in paper.epsilons()]
+    known = {f"{each:.4g}" for value in declared for each in (value, value**2)}  # of an RMSE
+    assert {f"{row.printed:.4g}" for row in page.rows if row.printed is not None} <= known
+    assert page.paper == paper.heading.title
+
+
+@pytest.mark.parametrize("page", WHOLE.pages, ids=lambda page: page.name)
+def test_remarks_follow_from_the_figures(page: Page) -> None:
+    """Within what the digits that are kept allow."""
+    made = reproduction(page.name).remarks(page.rows)
+    assert len(made) == len(page.remarks)
+    assert all(map(alike, page.remarks, made))
+
+
+def test_what_is_measured_nowhere_is_said() -> None:
+    """In the file of each paper, and figure by figure on the page."""
+    said = TEXT.partition("Not every printed figure")[2].partition("lists them")[0]
+    said = re.sub(r"(\d) to (\d)", lambda ends: listed(*map(int, ends.groups())), said)
+    for page in WHOLE.pages:
+        assert page.left_out == reproduction(page.name).absent
+        for absent in page.left_out:
+            lost = re.sub(r"\(.*?\)", "", absent.partition("axes of")[0].split(": ")[1])
+            for number in re.findall(r"(?:Figures?|Tables?|,|and) (\d\w?)\b", lost):
+                assert re.search(rf"\b{number}\b", said), (page.name, number)
+
+
+def listed(first: int, last: int) -> str:
+    return ", ".join(map(str, range(first, last + 1)))
+
+
+def test_the_page_quotes_figures_that_were_measured() -> None:
+    found = {
+        f"{value:.3f}"
+        for page in json.loads(STORED)["pages"]
+        for row in page["rows"]
+        for value in (row["value"], row.get("printed") or 0.0, *row["beside"].values())
+    }
+    found |= {
+        number
+        for page in WHOLE.pages
+        for text in page.remarks
+        for number in re.findall(r"\d\.\d{3}", text)
+    }
+    quoted = re.findall(r"\b\d\.\d{3}\b", TEXT)
+    assert len(quoted) > 10
+    assert set(quoted) <= found
+
+
+COMPARED = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+
+
+RESULTS = results()
+
+
+TIGHTNESS = (ROOT / "benchmarks" / "TIGHTNESS.md").read_text(encoding="utf-8")
+
+
+def section(title: str) -> str:
+    return COMPARED[COMPARED.index(f"\n## {title}") :].split("\n## ")[1]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def rows(title: str) -> list[list[str]]:
+    """The cells of a section's table, its head left out."""
+    return [cells(line) for line in section(title).splitlines() if line.startswith("|")][2:]
+
+
+def measured(*words: str) -> str:
+    """The one line of RESULTS.md that begins with these cells."""
+    (line,) = [x for x in RESULTS.splitlines() if cells(x)[: len(words)] == list(words)]
+    return line
+
+
+@pytest.mark.parametrize("row", rows("A lower bound"), ids=lambda row: row[0])
+def test_bounds_from_the_same_scores(row: list[str]) -> None:
+    (line,) = [x for x in TIGHTNESS.splitlines() if cells(x)[:2] == ["100,000", row[0]]]
+    found = [re.sub(r" \(\d+\)", "", cell) for cell in cells(line)[2:]]
+    assert row[1:] == found
+
+
+@pytest.mark.parametrize("row", rows("A bound from one"), ids=lambda row: row[0])
+def test_bounds_from_one_training(row: list[str]) -> None:
+    line = measured(f"ideal Gaussian of epsilon {row[0]}, 10,000 canaries")
+    said = re.search(
+        r"guesses, one side ([\d.]+) .*?two sides ([\d.]+) .*?trade-off, two sides ([\d.]+); "
+        r"jax_privacy 2.0.0: guesses, one side ([\d.]+)",
+        line,
+    )
+    assert list(said.groups()) == row[1:]
+
+
+@pytest.mark.parametrize("row", rows("Accountants"), ids=lambda row: row[0])
+def test_accountants(row: list[str]) -> None:
+    lines = [x for x in RESULTS.splitlines() if cells(x)[0] == row[0]]
+    for cell, ours in zip(row[1:], (False, True), strict=True):
+        epsilon, taken = re.findall(r"^([\d.]+) in ([\d.]+ ms)", cell)[0]
+        assert [
+            x
+            for x in lines
+            if cells(x)[2] == taken
+            and cells(x)[5] == f"epsilon {epsilon}"
+            and ("ours" in x) == ours
+        ]
+
+
+@pytest.mark.parametrize("title", ["Attacks", "Simulation"])
+def test_figures_in_prose_stand_in_the_results(title: str) -> None:
+    said = re.sub(r"By hand.*", "", section(title), flags=re.DOTALL)
+    for figure in re.findall(r"\d+\.\d+", said):
+        assert figure in RESULTS, figure
+
+
+def test_trainings_are_the_measured_ones() -> None:
+    text = " ".join(section("Simulation").split())
+    jobs = ("fcf, F = 5, 10 rounds", "fmf-ldp, 10 rounds", "dplcf-sp")
+    ours = [cells(measured(job, "target.run"))[4] for job in jobs]
+    by_hand = [cells(measured(job, "numpy, all clients at once"))[4] for job in jobs]
+    fedrec = "fedrec, a round of all 943 users"
+    ours.append(cells(measured(fedrec, "ours, 1 thread"))[4])
+    assert re.findall(r"`[a-z-]+` ([\d.]+)", text) == ours
+    assert f"reaches {by_hand[0]}, {by_hand[1]} and {by_hand[2]}" in text
+    assert f"by hand {cells(measured(fedrec, 'loop over clients, numpy'))[4]}." in text

@@ -1,0 +1,403 @@
+"""Pages of which words, tables and figures are the code's."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import fedrec_auditor
+from fedrec_auditor.accountants import crosscheck, verdict
+from fedrec_auditor.accountants.events.documents import READ, read_event
+from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, guess_probability
+from fedrec_auditor.accountants.verdict import (
+    LEAK_MARGIN,
+    VACUOUS_GUESS,
+    Arithmetic,
+    FailOn,
+    Verdict,
+)
+from fedrec_auditor.auditor import testing
+from fedrec_auditor.auditor.commands.command_line import app
+from fedrec_auditor.auditor.games import (
+    attribute,
+    canary,
+    canary_game,
+    crowd_game,
+    game,
+    linkage,
+    local,
+)
+from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.plan import CORE, Plan, amend, make_target, read_plan
+from fedrec_auditor.auditor.plan.planned_data import load_planned
+from fedrec_auditor.auditor.run import tasks
+from fedrec_auditor.auditor.spending.spend import account
+from fedrec_auditor.auditor.verification import verify_ldp
+from fedrec_auditor.reports import store
+from fedrec_auditor.targets.components import Kind
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.federated.learners import Ncf
+from fedrec_auditor.targets.federated.protections import LaplaceProtection
+from fedrec_auditor.targets.federated.routes import Shuffler
+from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.papers.fedrec_apm.systems import FedNcf
+from fedrec_auditor.targets.recorded.recording import Manifest
+from tests.accountants.published import PRINTED
+from tests.contracts.worlds import WORLDS, estimates
+from tests.docs.blocks import ROOT, blocks, text_of
+from tests.specimens.clients import PLANTED
+
+MECHANISMS = text_of("verifying-mechanisms")
+
+
+def test_the_page_explains_every_check() -> None:
+    found = verify_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=500)
+    table = MECHANISMS.partition("| check |")[2].partition("\n\n")[0]
+    explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
+    assert sorted(explained) == sorted(check.name for check in found.checks)
+
+
+PYTHON = text_of("python")
+
+
+def test_every_public_name_has_a_row() -> None:
+    named = [
+        name
+        for first in re.findall(r"^\| (`.*?) \|", PYTHON, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", first)
+    ]
+    assert sorted(named) == sorted([*fedrec_auditor.__all__, *testing.__all__])
+
+
+RECORDINGS = text_of("recorded-uploads")
+
+
+def test_every_key_and_kind_is_explained() -> None:
+    table = RECORDINGS[
+        RECORDINGS.index("### manifest.json") : RECORDINGS.index("### Messages in safetensors")
+    ]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(
+        Manifest.model_fields
+    )
+    assert all(f'"{kind}"' in table for kind in Kind)
+
+
+COMMANDS = text_of("command-line")
+
+
+def test_every_command_is_shown() -> None:
+    lines = [line for block in blocks("docs/command-line.md") for line in block.text.splitlines()]
+    shown = {line.split()[1] for line in lines if line.startswith("auditor ")}
+    assert shown == {command.name for command in app.registered_commands}
+
+
+def test_make_knows_what_the_page_says() -> None:
+    rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = re.findall(r"`make ([a-z-]+)`", COMMANDS)
+    assert named
+    assert set(named) <= rules
+
+
+def defined(page: str) -> dict[str, str]:
+    """What a page's table of verdicts says of each."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| ([A-Z]+(?: [A-Z]+)?) \| (.*) \|$", text, re.MULTILINE))
+
+
+def test_the_page_on_the_command_line_defines_every_verdict() -> None:
+    assert defined("docs/command-line.md") == {word.value: word.meaning for word in Verdict}
+
+
+def test_it_names_every_word_for_a_number() -> None:
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert all(word.value in text for word in Arithmetic)
+
+
+@pytest.mark.parametrize("command", ["run", "claims", "account", "verify", "attack"])
+def test_the_help_defines_every_verdict(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"})
+    said = " ".join(re.sub(r"[│|]", " ", done.stdout).split())
+    for word in (*Verdict, *(Arithmetic if command == "claims" else ())):
+        assert f"{word.value}: {word.meaning}" in said
+
+
+GATE = text_of("ci-gate")
+
+
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
+
+
+HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+
+
+def test_every_level_and_every_file_is_explained() -> None:
+    assert set(re.findall(r"^\| `([a-z][a-z-]+)`", GATE, re.MULTILINE)) == set(FailOn)
+    listed = re.findall(r"^\| ([a-z]+\.[a-z]+) \|", GATE, re.MULTILINE)
+    assert set(listed) <= set(store.FILES)
+    assert len(listed) == 4
+
+
+def test_the_figures_of_the_page() -> None:
+    assert f"`--leak-margin` ({LEAK_MARGIN})" in GATE
+    normal = stats.norm.isf(0.025 / 54) / stats.norm.isf(0.025)
+    assert f"{normal:.2f} times as far for 54 rows at 95%" in GATE
+
+
+def test_hooks_are_the_commands_that_they_name() -> None:
+    entries = re.findall(r"^  entry: (.*)$", HOOKS, re.MULTILINE)
+    assert len(entries) == 2
+    for line in entries:
+        _, command, *words = shlex.split(line)
+        told = CliRunner().invoke(app, [command, "--help"], env=WIDE).stdout
+        assert all(word in told for word in words)
+    assert set(re.findall(r"- id: (\S+)", GATE)) == set(re.findall(r"- id: (\S+)", HOOKS))
+
+
+SYSTEMS = text_of("auditing-systems")
+
+
+def test_the_table_names_every_system() -> None:
+    rows = [line for line in SYSTEMS.splitlines() if line.startswith("| ")]
+    named = set(re.findall(r"`([a-z-]+)`", "\n".join(rows)))
+    ends = {end for end in named if end.startswith("-")}
+    bases = ("fedmf", "fedncf", "fedlightgcn")
+    assert named - ends | {base + end for base in bases for end in ends} == set(
+        FAMILIES["targets"].names()
+    )
+
+
+def test_the_plan_composes_what_the_page_says(tmp_path: Path) -> None:
+    found = re.search(r"```toml\n(.*?)```", SYSTEMS, re.S)
+    path = tmp_path / "plan.toml"
+    path.write_text(found.group(1), "utf-8")
+    target = make_target("fedncf", read_plan(path))
+    assert target == FedNcf(
+        rounds=20,
+        learner=Ncf(dimension=32),
+        protection=LaplaceProtection(epsilon=5.0),
+        route=Shuffler(),
+    )
+
+
+def test_what_is_audited_by_default_is_of_five_papers() -> None:
+    papers = {FAMILIES["targets"].member(name)().paper for name in FAMILIES["targets"].names()}
+    core = {FAMILIES["targets"].member(name)().paper for name in CORE}
+    assert len(core) == 5
+    assert core < papers  # FedGNN is audited by name
+
+
+PUBLISHED = {
+    "MovieLens 20M, 25M": "userId,movieId,rating,timestamp\n2,6,4.5,8\n1,5,0.5,9\n",
+    "MovieLens 10M": "2::6::4.5::8\n1::5::0.5::9\n",
+    "LibimSeTi": "2,6,4.5\n1,5,0.5\n",
+    "Frappe": "user\titem\tcnt\tdaytime\tcity\n2\t6\t4.5\tnight\t0\n1\t5\t0.5\tnight\t7\n",
+    "AppUsage": "2 19700101000008 4F1 6 3500\n1 19700101000009 99 5 10\n",
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_file_is_read_by_the_options_of_the_page(name: str, tmp_path: Path) -> None:
+    (said,) = re.findall(rf"\| {name} \| `--data (\S+)(.*?)` \|", SYSTEMS)
+    file, options = said
+    (tmp_path / file).write_text(PUBLISHED[name])
+    columns = dict(text.split("=") for text in re.findall(r"--column (\S+)", options))
+    columns |= {"header": "no"} if "--no-header" in options else {}
+    plan = amend(None, {"data": str(tmp_path / file), "columns": columns or None})
+    found = load_planned(plan)
+    assert (found.users.tolist(), found.items.tolist()) == ([1, 2], [5, 6])
+    ratings = [1, 1] if name == "AppUsage" else [0.5, 4.5]
+    assert found.ratings.data.tolist() == ratings
+    times = None if found.timestamps is None else found.timestamps.tolist()
+    assert times == (None if name in ("LibimSeTi", "Frappe") else [9, 8])
+
+
+MEANING = text_of("what-epsilon-means")
+
+
+GUESSES = re.findall(
+    r"^\| ([\d.]+) \| ([\d.]+)% of the time \| ([\d.]+)% \|$", MEANING, re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("row", GUESSES, ids=lambda row: row[0])
+def test_the_table_of_guesses(row: tuple[str, str, str]) -> None:
+    epsilon = float(row[0])
+    right = math.exp(epsilon) / (1 + math.exp(epsilon))
+    assert guess_probability(epsilon) == pytest.approx(right, rel=1e-12)
+    places = len(row[1].partition(".")[2])
+    assert f"{100 * right:.{places}f}" == row[1]
+    odds = math.exp(epsilon) * 0.01 / 0.99
+    assert f"{100 * odds / (1 + odds):.2f}" == row[2]
+
+
+def test_the_table_has_the_epsilons_that_the_page_speaks_of() -> None:
+    assert [float(row[0]) for row in GUESSES] == [0, 0.1, 1, 4, 10]
+
+
+def test_vacuous_begins_where_the_page_says() -> None:
+    (said,) = re.findall(r"From epsilon ([\d.]+) on", MEANING)
+    assert f"{math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS)):.2f}" == said
+
+
+def test_every_unit_vantage_and_horizon_is_named() -> None:
+    rows = dict(re.findall(r"^\| (unit|vantage|horizon) \| (.*) \|$", MEANING, re.MULTILINE))
+    for name, kind in (("unit", Unit), ("vantage", Vantage), ("horizon", Horizon)):
+        assert all(each.value in rows[name] for each in kind)
+
+
+OWN = text_of("your-own-system")
+
+
+def test_the_ten_lines_are_ten() -> None:
+    block, *_ = re.findall(r"^```python\n(.*?)^```$", OWN, re.MULTILINE | re.DOTALL)
+    assert len([line for line in block.splitlines() if line]) <= 10
+
+
+@pytest.mark.calibration
+def test_the_example_in_torch_finds_its_bug(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = Synthetic(n_users=40, n_items=20, profile=6).load()
+    monkeypatch.setattr(Synthetic, "load", lambda *_: few)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # workers take longer to start than it takes
+    runpy.run_path(str(ROOT / "examples" / "own_torch.py"), run_name="__main__")
+    assert "VIOLATED" in capsys.readouterr().out
+
+
+def test_the_bugs_of_the_page_are_those_that_are_planted() -> None:
+    (count,) = re.findall(r"^(\d+) mistakes, planted", OWN, re.MULTILINE)
+    assert int(count) == len(PLANTED)
+
+
+GUARANTEES = text_of("guarantees")
+
+
+LIMITS = {
+    row[0]: (row[1], row[2])
+    for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", GUARANTEES, re.MULTILINE)
+}
+
+
+def limits(start: str) -> tuple[list[int], list[int]]:
+    """What a row says of full and of quick audits."""
+    ((full, quick),) = [cells for name, cells in LIMITS.items() if name.startswith(start)]
+    in_full, in_quick = (
+        [int(n.replace(",", "")) for n in re.findall(r"[\d,]*\d", c)] for c in (full, quick)
+    )
+    return in_full, in_quick
+
+
+def test_what_a_quick_audit_leaves_out() -> None:
+    percent = [round(100 * share) for share in attribute.SHARES]
+    few = [round(100 * share) for share in attribute.QUICK_SHARES]
+    assert limits("rounds of a training that") == ([], [tasks.QUICK_ROUNDS])
+    long = make_target("dp-privrec", Plan())
+    full, short = (crowd_game.shortened(long, quick).sizes.rounds for quick in (False, True))
+    assert limits("rounds of a `training`") == ([full], [short, full])
+    assert limits("messages of a designed pair")[0] == [local.DESIGNED_RUNS]
+    assert limits("runs of")[0] == [canary_game.UPLOAD_RUNS, canary_game.TRAINING_RUNS]
+    assert LIMITS["runs of `round`, `training` and `local` games"][1] == "a tenth"
+    assert canary_game.QUICK == 10
+    assert limits("trainings on halves") == (
+        [game.COUNT],
+        [game.QUICK_COUNT, game.QUICK_HALF_SECONDS],
+    )
+    assert limits("users that an attack") == ([game.USERS], [game.QUICK_USERS])
+    assert limits("users that are linked") == ([linkage.USERS], [linkage.QUICK_USERS])
+    assert limits("canaries") == ([canary.CANARIES], [canary.QUICK_CANARIES])
+    assert limits("attribute inference: shares") == (
+        [*percent, attribute.DRAWS],
+        [*few, attribute.QUICK_DRAWS],
+    )
+    assert f"more than {attribute.QUICK_WIDTH:,} columns" in GUARANTEES
+
+
+def test_what_is_too_small_to_count() -> None:
+    assert "one part in 10⁹" in GUARANTEES
+    assert verdict._SLACK == 1e-9
+    assert "one in 10⁶" in GUARANTEES
+    assert crosscheck._SLACK == 1e-6
+
+
+def test_the_population_of_games_is_that_of_a_plan() -> None:
+    users, items = Plan().population
+    edges = " ".join(GUARANTEES.split())
+    assert f"{users} users and {items} items" in edges
+    assert f"`training` games {crowd_game.MOST_ROUNDS} rounds" in edges
+
+
+ESTIMATORS = text_of("estimators")
+
+
+MISSES = dict(re.findall(r"^\| `([a-z-]+)` \| \d+ \| \**([\d,]+)\**", ESTIMATORS, re.MULTILINE))
+
+
+"""Of 1,000 runs on randomized response at epsilon 1, the bounds above the truth."""
+
+
+def test_every_estimator_has_its_rows() -> None:
+    names = set(FAMILIES["estimators"].names())
+    first = ESTIMATORS.partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([a-z-]+)`", first, re.MULTILINE)) == set(MISSES) == names
+
+
+def test_the_misses_of_the_page() -> None:
+    """Of one that takes about a second; `make calibrate` prints all."""
+    made, world = FAMILIES["estimators"].member("all-thresholds")(), WORLDS["response 1"]
+    found = estimates(made, world, n=1000, delta=0.0, confidences=(0.95,), runs=1000)
+    missed = np.count_nonzero(found > world.truth(0.0) + 1e-12)
+    assert missed == int(MISSES["all-thresholds"])
+
+
+ACCOUNTANTS = text_of("accountants")
+
+
+PRICE = re.compile(
+    r"^\| ([\d./, e-]+) \| ([\d.]+) \| [^|]+ \| ([\d.]+) to ([\d.]+) \|$", re.MULTILINE
+)
+
+
+def test_the_event_of_the_page_is_accounted() -> None:
+    (text,) = re.findall(r"^```json\n(.*?)^```$", ACCOUNTANTS, re.MULTILINE | re.DOTALL)
+    assert read_event(text)
+    found = account(event=text, delta=1e-6).total.accounted
+    assert found.epsilon > 1.7
+
+
+def test_the_table_of_events_has_all_that_are_read() -> None:
+    named = set(re.findall(r"`(\w+DpEvent)`", ACCOUNTANTS))
+    assert named == set(READ)
+
+
+def number(text: str) -> float:
+    over, _, under = text.replace(",", "").partition("/")
+    return float(over) / float(under or 1)
+
+
+@pytest.mark.parametrize("row", PRICE.findall(ACCOUNTANTS), ids=lambda row: row[0])
+def test_the_figures_of_accountants(row: tuple[str, str, str, str]) -> None:
+    """And other libraries print no less than ours, and not much more."""
+    rate, noise, rounds, delta = settings = tuple(number(part) for part in row[0].split(", "))
+    printed = [p for p in PRINTED if (p.rate, p.noise, p.steps, p.delta) == settings]
+    found = account(gaussian=noise, rate=rate, rounds=int(rounds), delta=delta).total
+    low, high = float(row[2]), float(row[3])
+    shown, proved = found.measured.epsilon, found.accounted.epsilon
+    assert low <= shown <= proved <= high < low + 6e-4
+    assert any(p.epsilon == pytest.approx(float(row[1]), abs=5e-4) for p in printed)
+    for other in printed:
+        assert proved <= other.epsilon + 5e-8
+        assert other.error is None or other.epsilon <= shown + other.error
+
+
+def test_there_are_figures() -> None:
+    assert len(PRICE.findall(ACCOUNTANTS)) == len({(p.rate, p.noise, p.steps) for p in PRINTED})

@@ -1,0 +1,333 @@
+"""Rounds with dropouts, their messages and the noise in them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.targets.components import Dense, Kind, Randomized
+from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
+from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
+    Masked,
+    PartTakenBack,
+    Replacement,
+    result,
+    table_normals,
+)
+from fedrec_auditor.targets.streams import Streams
+from tests.contracts.laws import check_ranges
+
+SCOPE = Scope(
+    unit=Unit.USER,
+    adjacency=Adjacency.ADD_REMOVE,
+    vantage=Vantage.AGGREGATE,
+    horizon=Horizon.TRAINING,
+)
+
+
+def build(
+    n: int = 4, dropout: float = 0.3, count: int = 2, *, omega: float = 0.6, repaired: bool = False
+) -> Dropouts:
+    return Dropouts(
+        sigma=2.0,
+        sensitivity=2.0,
+        n_users=n,
+        omega=omega,
+        dropout=dropout,
+        count=count,
+        repaired=repaired,
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Dropouts:
+    n = draw(st.integers(2, 4))
+    return replace(
+        build(n, draw(st.floats(0.05, 0.9)), draw(st.integers(1, 2))),
+        # Not within rounding of the fewest survivors, where no noise could be taken back.
+        omega=draw(st.integers(0, 90)) / 100,
+        repaired=draw(st.booleans()),
+        colluding=draw(st.integers(0, n - 1)),
+        overstated=draw(st.sampled_from([1.0, 2.0])),
+    )
+
+
+def patterns(run: Dropouts) -> list[tuple[int, int, float]]:
+    """m, r and probability of a round, device by device; (0, 0) where the first is not in a sum.
+
+    Of every honest device: gone, there in round 1 only, or in both.
+    """
+    d = run.dropout
+    fates = ((0, 0, d), (1, 0, (1 - d) * d), (1, 1, (1 - d) ** 2))
+    found = []
+    for all_fates in itertools.product(fates, repeat=run.n_users - run.colluding):
+        m, r = (run.colluding + sum(fate[k] for fate in all_fates) for k in (0, 1))
+        there = all_fates[0][0] == 1 and m > (1 - run.omega) * run.n_users
+        chance = math.prod(fate[2] for fate in all_fates)
+        found.append((m, r, chance) if there else (0, 0, chance))
+    return found
+
+
+def square(run: Dropouts, m: int, r: int) -> float:
+    """mu^2 of one round."""
+    if m == 0:
+        return 0.0
+    shares = NoiseShares(
+        n_users=run.n_users,
+        omega=run.omega,
+        masked=m,
+        replaced=r,
+        colluding=run.colluding,
+        announced=round(run.overstated * m),
+        repaired=run.repaired,
+    )
+    return (run.sensitivity / run.sigma) ** 2 / shares.variance
+
+
+@given(runs())
+def test_survivors_have_the_probabilities_of_their_patterns(run: Dropouts) -> None:
+    expected: dict[tuple[int, int], float] = {}
+    for m, r, chance in patterns(run):
+        expected[m, r] = expected.get((m, r), 0.0) + chance
+    expected.pop((0, 0), None)
+    found = {(m, r): p for m, r, p in zip(*run.survivors(), strict=True)}
+    assert found == pytest.approx(expected)
+
+
+@given(runs(), st.floats(0.0, 3.0))
+@settings(max_examples=20)
+def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float) -> None:
+    """From below, and within a thousandth."""
+    exact = 0.0
+    for rounds in itertools.product(patterns(run), repeat=run.count):
+        total = sum(square(run, m, r) for m, r, _ in rounds)
+        if total > 0:
+            chance = math.prod(p for _, _, p in rounds)
+            exact += chance * gaussian_divergence(math.sqrt(total), epsilon)
+    assert isinstance(run, PrivacyCurve)
+    assert exact * (1 - 5e-3) - 1e-9 <= run.delta(epsilon) <= exact * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+@pytest.mark.parametrize("n", [10, 943])
+def test_the_lower_bound_lies_below_the_event_at_the_worst_dropouts(n: int, repaired: bool) -> None:
+    run = build(n, 0.1, 10, omega=0.3, repaired=repaired)
+    lower = exact_lower_bound(run, SCOPE, 1e-5).epsilon
+    upper = Pld().bound(run.event(), delta=1e-5, scope=SCOPE).epsilon
+    assert 0.7 * upper < lower < upper
+    fewer = exact_lower_bound(replace(run, dropout=0.2), SCOPE, 1e-5).epsilon
+    assert fewer < lower
+
+
+def test_few_dropouts_cost_what_none_does() -> None:
+    """In the limit, the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
+    run = build(50, 1e-9, 10, omega=0.3)
+    limit = gaussian_divergence(math.sqrt(10 * 1.7), 20.0)
+    assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
+
+
+@given(runs().filter(lambda run: len(run.survivors()[0]) > 0), st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_the_density_is_that_of_who_survives_and_both_sums(run: Dropouts, seed: int) -> None:
+    out = run.randomize([0.0, 1.3], np.random.default_rng(seed))
+    assert out.shape == (2, run.count, 4)
+    for rows, value in zip(out, (0.0, 1.3), strict=True):
+        slow = 0.0
+        for m, r, total, sent in rows:
+            chance = sum(p for a, b, p in patterns(run) if (a, b) == (m, r))
+            slow += math.log(chance)
+            if m:
+                slow += density(run, int(m), int(r), total - value, sent)
+        assert run.log_prob(rows, value) == pytest.approx(slow, rel=1e-7, abs=1e-7)
+
+
+def density(run: Dropouts, m: int, r: int, total: float, sent: float) -> float:
+    """Of the two sums, by the covariance of the noises that honest devices drew."""
+    first, second = 1 / ((1 - run.omega) * run.n_users), 1 / round(run.overstated * m)
+    honest = r - run.colluding
+    shared = first - second if run.repaired else first
+    blurred = first - second if run.repaired else first + second
+    top = (m - run.colluding) * first
+    if honest == 0 or blurred <= 0:
+        assert sent == 0
+        return float(stats.norm.logpdf(total, 0, run.sigma * math.sqrt(top)))
+    table = run.sigma**2 * np.array([[top, -honest * shared], [-honest * shared, honest * blurred]])
+    return float(stats.multivariate_normal.logpdf([total, sent], cov=table))
+
+
+def test_simulated_rounds_are_as_often_survived_as_is_said() -> None:
+    run = build(6, 0.3, 1, omega=0.7)
+    out = run.randomize(0.0, np.random.default_rng(3), (50_000,))[:, 0]
+    masked, replaced, chance = run.survivors()
+    seen = [
+        ((out[:, 0] == m) & (out[:, 1] == r)).sum() for m, r in zip(masked, replaced, strict=True)
+    ]
+    seen, expected = (
+        np.append(seen, (out[:, 0] == 0).sum()),
+        50_000 * np.append(chance, 1 - chance.sum()),
+    )
+    common = expected > 5
+    rest = [array[~common].sum() for array in (seen, expected)]
+    cells = [np.append(array[common], r) for array, r in zip((seen, expected), rest, strict=True)]
+    assert stats.chisquare(*cells).pvalue > 1e-7
+
+
+def test_no_round_goes_on_where_all_have_to_survive() -> None:
+    """With omega 0 every round halts, as at most n survive."""
+    run = build(4, 0.3, 2, omega=0.0)
+    assert len(run.survivors()[0]) == 0
+    assert run.delta(0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"), [({"colluding": 4}, "colluding"), ({"overstated": 0.5}, "announced")]
+)
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, float], word: str) -> None:
+    check_ranges(build())
+    with pytest.raises(InputError, match=word):
+        replace(build(), **wrong)
+
+
+def slow(streams: Streams, count: int) -> np.ndarray:
+    """Box and Muller, with numpy's functions, from the words of the streams."""
+    even = count + count % 2
+    uniform = (streams.random_bits(even) >> np.uint64(12)) * 2.0**-52 + 2.0**-53
+    size = np.sqrt(-2.0 * np.log(uniform[:, ::2]))
+    out = np.empty((len(streams), even))
+    out[:, ::2] = size * np.cos(2.0 * np.pi * uniform[:, 1::2])
+    out[:, 1::2] = size * np.sin(2.0 * np.pi * uniform[:, 1::2])
+    return out[:, :count]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.integers(0, 40), st.integers(0, 1200))
+def test_draws_are_those_of_the_formula(seed: int, clients: int, count: int) -> None:
+    streams = Streams.spawn(np.random.default_rng(seed), clients)
+    fast = table_normals(streams, (count,), np.float64)
+    np.testing.assert_allclose(fast, slow(streams, count), rtol=1e-12, atol=1e-13)
+    single = table_normals(streams, (count,))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, fast, rtol=1e-6, atol=1e-7)
+
+
+def test_the_extremes_of_a_word_are_finite() -> None:
+    """Seeds whose first words are found by brute force to be near the ends."""
+    streams = Streams.spawn(np.random.default_rng(0), 400_000)
+    first = streams.random_bits(1)[:, 0]
+    ends = np.array([np.argmin(first), np.argmax(first)])
+    fast = table_normals(streams.take(ends), (2,), np.float64)
+    np.testing.assert_allclose(fast, slow(streams.take(ends), 2), rtol=1e-9)
+    assert np.hypot(*fast[0]) > 4.5  # the smallest uniform is the longest pair
+    assert np.hypot(*fast[1]) < 0.01
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 30, 200, 700])
+def test_a_client_draws_the_same_in_any_batch(count: int) -> None:
+    """Short tables are drawn many at a time."""
+    streams = Streams.spawn(np.random.default_rng(1), 300)
+    whole = table_normals(streams, (count,))
+    for i in range(0, 300, 13):
+        np.testing.assert_array_equal(
+            table_normals(streams.take(np.array([i])), (count,))[0], whole[i]
+        )
+
+
+def test_draws_are_standard_normal_and_independent() -> None:
+    """Kolmogorov-Smirnov at 1e-6, and no correlation of neighbours at 6 standard errors."""
+    drawn = table_normals(Streams.spawn(np.random.default_rng(2), 200), (1000,), np.float64)
+    assert stats.kstest(drawn.ravel(), "norm").pvalue > 1e-6
+    for a, b in (
+        (drawn[:, ::2], drawn[:, 1::2]),
+        (drawn[:, :-2:2], drawn[:, 2::2]),
+        (drawn[:-1], drawn[1:]),
+    ):
+        assert abs(np.mean(a * b)) < 6 / np.sqrt(a.size)
+        assert abs(np.mean((a**2 - 1) * (b**2 - 1))) < 6 * 2 / np.sqrt(a.size)
+
+
+KINDS = {False: Replacement, True: PartTakenBack}
+
+
+OMEGA, USERS, COUNT = 0.3, 10, 40_000
+
+
+BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
+    """Covariances of (xi, reply), to 6 standard errors; 40,000 clients with one entry."""
+    streams, zero = Streams.spawn(np.random.default_rng(0), COUNT), np.zeros((COUNT, 1), "f4")
+    xi = Masked(BEFORE)(zero, streams)[:, 0].astype(float)
+    reply = KINDS[repaired](BEFORE, AFTER)(zero, streams)[:, 0].astype(float)
+    z1, z2 = BEFORE**2, AFTER**2
+    expected = [z1 - z2, -(z1 - z2)] if repaired else [z1 + z2, -z1]
+    for a, b, mean in (
+        (xi, xi, z1),
+        (reply, reply, expected[0]),
+        (xi, reply, expected[1]),
+        (xi + reply, xi + reply, z2),
+    ):
+        assert abs(np.mean(a * b) - mean) < 6 * np.std(a * b) / math.sqrt(COUNT)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) -> None:
+    """Variance of the sum given the replies, by regression over 4,000 sums of ten clients."""
+    streams, zero = Streams.spawn(np.random.default_rng(1), COUNT), np.zeros((COUNT, 1), "f4")
+    total, replies = (
+        randomize(zero, streams).reshape(-1, USERS).sum(axis=1, dtype=float)
+        for randomize in (Masked(BEFORE), KINDS[repaired](BEFORE, AFTER))
+    )
+    slope = np.mean(total * replies) / np.mean(replies**2)
+    left = np.var(total - slope * replies)
+    law = NoiseReplacement(
+        sigma=1.0,
+        sensitivity=1.0,
+        n_users=USERS,
+        omega=OMEGA,
+        masked=USERS,
+        replaced=USERS,
+        repaired=repaired,
+    )
+    assert law.variance == pytest.approx(1.0 if repaired else 1 / (2 - OMEGA))
+    assert left == pytest.approx(law.variance, rel=6 * math.sqrt(2 / len(total)))
+
+
+def test_the_second_message_undoes_the_first_ones_noise() -> None:
+    """The same draws in both rounds, however often they are asked for."""
+    streams = Streams.spawn(np.random.default_rng(2), 5)
+    values = np.arange(30, dtype=np.float32).reshape(5, 3, 2)
+    first, again = (Masked(2.0)(values, streams) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    reply = Replacement(2.0, 1e-6)(np.zeros_like(values), streams)
+    np.testing.assert_allclose(first + reply, values, atol=1e-4)
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
+    """Nine devices in round 1, six of them in round 2."""
+    streams = Streams.spawn(np.random.default_rng(3), 12)
+    masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
+    replaced = np.array([0, 2, 4, 5, 9, 11])
+    values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
+    update = Randomized(Dense(values, Kind.GRADIENT), Masked(BEFORE), streams).take(masked)
+    reply = KINDS[repaired](BEFORE, AFTER)
+    clear = Randomized(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(replaced)
+    total = result(update, masked, clear, replaced)
+    np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)

@@ -1,0 +1,336 @@
+"""Lower bounds of HFL-SGDMF and VFL-SGDMF against their own code, in the worlds they are about."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vantage
+from fedrec_auditor.auditor.exact import exact_lower_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants
+from fedrec_auditor.targets.components import Floats
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import RevealedGaussian, SampledGaussian
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import drawn_alone
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds import AtLeast, evenness
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import (
+    drawn_shares,
+    party_sizes,
+    scope_of,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
+    fit_users,
+    rate_at,
+    turned_users,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
+from fedrec_auditor.targets.systems.base import Population
+from fedrec_auditor.targets.systems.system import Calls
+from tests.points import later
+from tests.targets.papers.made import judged
+
+ONE = 2 * 5**1.5
+
+
+ITEMS, USERS = 40, 4
+
+
+SMALL = Population(n_users=USERS, n_items=ITEMS)
+
+
+LARGE = Population(n_users=943, n_items=1682)
+
+
+def system(**more: Any) -> HflSgdmf:
+    return HflSgdmf(
+        **{
+            "parties": 1,
+            "rate": 0.25,
+            "factors": 3,
+            "rounds": 50,
+            "local_steps": 1,
+            "learning_rate": 1e-4,
+            "noise_multiplier": 1.0,
+            **more,
+        }
+    )
+
+
+def law_of(target: HflSgdmf, unit: Unit, population: Population = SMALL) -> SampledGaussian:
+    found = target.mechanism(scope_of(unit), population)
+    assert isinstance(found, AtLeast)
+    assert isinstance(found.mechanism, SampledGaussian)
+    return found.mechanism
+
+
+def played(
+    target: HflSgdmf, ratings: np.ndarray, first: Floats, along: Floats, trials: int, start: float
+) -> np.ndarray:
+    """Sums of rounds along a direction of V, in units of their noise: (trials,), by the party."""
+    steps, n = target.descent(len(ratings)), len(ratings)
+    table = sparse.csr_array(ratings)
+    users = fit_users(table, first, bound=5.0, steps=target.fitting)
+    step_scale = float(target.step_scale(n, ratings.shape[1], table.nnz))
+    items = start * (along != 0).astype(np.float32)
+    rng, out = np.random.default_rng(5), np.empty(trials)
+    size = target.learning_rate * step_scale * target.noise(1).sigma * math.sqrt(target.local_steps)
+    for k in range(trials):
+        _, sent = steps.train(
+            users,
+            items,
+            table,
+            rng,
+            user_scale=0.0,
+            item_scale=step_scale,
+            count=target.local_steps,
+        )
+        out[k] = np.vdot(sent.astype(float) - items, along) / size
+    return out / np.linalg.norm(along)
+
+
+def worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Ratings with the last of ``count`` + 1 and without, the first V, and the direction."""
+    table = np.zeros((USERS, ITEMS))
+    table[0, : count + 1] = 5.0
+    table[1:, count + 1 :] = 5.0
+    without = table.copy()
+    without[0, count] = 0.0
+    first, along = np.zeros((ITEMS, 3)), np.zeros((ITEMS, 3))
+    first[:count, 1], first[count, 0] = 1e-4 * math.sqrt(5) / count, math.sqrt(5)
+    along[:count, 0], along[:count, 1] = 1.0, -1.0
+    return table, without, first, along
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(steps: int) -> None:
+    """Drawn rounds, told by the sum, are shifted one way with the rating and the other without."""
+    target = system(local_steps=steps, noise_multiplier=0.3)
+    law, trials = law_of(target, Unit.RATING), 3000
+    count = ITEMS // 2 - 1
+    there, gone, first, along = worlds(count)
+    unit = law.noise_multiplier * math.sqrt(steps)
+    start = (8 if steps == 1 else 12) * 1e-4 / 20 * target.noise(1).sigma * math.sqrt(steps)
+    for table, shift in ((there, 1 / unit), (gone, -law.opposite / unit)):
+        seen = played(target, table, first, along, trials, start)
+        draws = np.rint(np.abs(seen) / abs(shift) / 1.02)
+        for k in (0, 1):
+            chosen = seen[draws == k]
+            share = stats.binom.pmf(k, steps, 0.25)
+            assert len(chosen) / trials == pytest.approx(share, abs=6 * math.sqrt(0.25 / trials))
+            error = 6 / math.sqrt(len(chosen))
+            # at least as far, and no more than what was given away for u.v and the margin
+            assert chosen.mean() * np.sign(shift) > k * abs(shift) - error
+            assert chosen.mean() * np.sign(shift) < 1.08 * k * abs(shift) + error
+            assert chosen.std() == pytest.approx(1.0, abs=0.01 + error)
+
+
+def test_a_user_moves_the_partys_message_as_far_as_the_law_has_it() -> None:
+    target = system(unit="user", trim=4, noise_multiplier=0.3)
+    law, trials = law_of(target, Unit.USER), 3000
+    table = np.zeros((USERS, ITEMS))
+    table[0, :4], table[1:, 4:8] = 5.0, 5.0
+    first, along = np.zeros((ITEMS, 3)), np.zeros((ITEMS, 3))
+    first[:4, 0], along[:4, 0] = 1e-4 * math.sqrt(5) / 4, 1.0
+    seen = played(target, table, first, along, trials, 0.05)
+    # theta times the noise for sqrt(theta) times the distance
+    assert law.noise_multiplier == pytest.approx(0.3 * math.sqrt(4), rel=0.1)
+    share = seen.mean() * law.noise_multiplier  # of rounds drawn, at the law's shift
+    assert share == pytest.approx(0.25, abs=6 * (0.5 + law.noise_multiplier) / math.sqrt(trials))
+    gone = played(target, table * (np.arange(USERS) > 0)[:, None], first, along, trials, 0.05)
+    assert gone.mean() == pytest.approx(0.0, abs=6 / math.sqrt(trials))
+
+
+@pytest.mark.parametrize("count", [10, 100])
+def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
+    there, gone = (np.array(u) for u in turned_users(5.0, 2, 20, count))
+    assert np.linalg.norm(gone) == pytest.approx(math.sqrt(5), rel=1e-5)
+    assert math.degrees(math.acos(there @ gone / 5.0)) > 75
+    there, gone = (np.array(u) for u in turned_users(5.0, 2, 2000, count))
+    assert math.degrees(math.acos(there @ gone / 5.0)) > 86
+
+
+def test_verdicts_of_movielens() -> None:
+    """Both claims for a rating fall; for a user of one rating that of Proposition 3 does."""
+    steps = {"rounds": 1000, "local_steps": 1}
+    user = {"unit": "user", "trim": 1, "noise_multiplier": 2.0, "learning_rate": 1e-5}
+    for target, verdicts in (
+        (HflSgdmf(), "VV"),
+        (HflSgdmf(**steps), "VV"),
+        (HflSgdmf(**user), "VU"),
+        (HflSgdmf(**user, as_published=False), "C"),
+        (HflSgdmf(as_published=False), "C"),
+    ):
+        for found, verdict in zip(judged(target, LARGE), verdicts, strict=False):
+            assert found.verdict[0] == verdict, (target, found.claim.source)
+
+
+def test_the_law_is_below_what_is_charged_and_above_the_claim_at_one_rating_or_many() -> None:
+    found = {}
+    for items in (6, 60, 600):
+        population = replace(LARGE, n_items=items)
+        law = HflSgdmf(rounds=1000, local_steps=1, learning_rate=1e-4).mechanism(
+            scope_of("rating"), population
+        )
+        found[items] = exact_lower_bound(law, scope_of("rating"), 1e-5).epsilon
+    assert 1 < found[6] < found[60] / 5 < found[600] / 25
+
+
+def test_no_law_where_none_is_known() -> None:
+    target = system()
+    assert target.mechanism(scope_of("rating"), SMALL) is not None
+    assert target.mechanism(scope_of("rating", Vantage.RELEASE), SMALL) is None
+    assert target.mechanism(scope_of("rating", adjacency=Adjacency.REPLACE), SMALL) is None
+    assert target.mechanism(scope_of("user"), SMALL) is None
+    assert system(unit="user").mechanism(scope_of("rating"), SMALL) is None
+    for other in (
+        system(as_published=False),
+        system(noise_multiplier=0.0),
+        system(factors=1),
+        system(learning_rate=1.0),  # V would leave the ball
+    ):
+        assert other.mechanism(scope_of("rating"), SMALL) is None
+    assert target.mechanism(scope_of("rating"), Population(n_users=4, n_items=3)) is None
+    assert system(unit="user").mechanism(scope_of("user"), Population(n_users=4, n_items=1)) is None
+
+
+@given(st.integers(1, 60), st.integers(1, 30))
+def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
+    """The least share of all rounds, step by step."""
+    total = rounds * steps
+    rates = np.array([rate_at(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
+    found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
+    assert evenness(rounds, steps) == pytest.approx(found, rel=1e-13)
+    assert evenness(rounds, steps) <= 1.0
+
+
+def test_learning_rates_of_any_number_of_steps_are_summed_up_at_once() -> None:
+    assert 0.9 < evenness(10, 10) < 1.0
+    assert evenness(10, 10**9) == pytest.approx(evenness(10, 10**4), rel=1e-4)
+    assert evenness(10, 10) < evenness(10**9, 10) < 1.0
+    assert evenness(100, 1) == evenness(10**9, 1) == 1.0
+
+
+def test_parties_draw_whole_rows() -> None:
+    assert party_sizes(943, 10) == (94, 95)
+    assert drawn_shares(party_sizes(943, 10), 0.01) == (1 / 95, 1 / 94)
+    assert drawn_shares(party_sizes(5, 10), 0.01) == (1.0, 1.0)
+    assert party_sizes(5, 10) == (1, 1)
+
+
+CROWD = Population(n_users=1000, n_items=1682)
+
+
+WIDE = 400
+
+
+def vertical(**more: Any) -> VflSgdmf:
+    return VflSgdmf(
+        **{
+            "parties": 1,
+            "rounds": 1000,
+            "local_steps": 1,
+            "tuning": 0,
+            "learning_rate": 1e-15,
+            **more,
+        }
+    )
+
+
+def bound_of(target: VflSgdmf, population: Population = CROWD) -> AtLeast:
+    found = target.mechanism(scope_of("rating"), population)
+    assert isinstance(found, AtLeast)
+    assert isinstance(found.mechanism, RevealedGaussian)
+    return found
+
+
+@pytest.mark.parametrize("factors", [1, 4, later(20)])
+def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
+    """One step of parties of one user, who is drawn: what is sent, beside V as it was released."""
+    target = vertical(rounds=1, factors=factors)
+    found, runs = bound_of(target, Population(n_users=1000, n_items=WIDE)), 1500
+    table = np.full((2, WIDE), 5.0)
+    table[1, 0] = 0.0
+    both = Interactions.of(np.repeat(table, runs, axis=0))
+    sigma = target.descent(1).user_sigma
+    start = 8 * 1e-15 * sigma
+    users = np.full((2 * runs, factors), start, np.float32)
+    sent, items = target.alone(
+        Calls(both, 1, {}, np.random.default_rng(1)),
+        1,
+        lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
+    )
+    step_scale = 1.0 / np.repeat([WIDE, WIDE - 1], runs)  # ratings of its row
+    moved = (sent.astype(float) - users).sum(axis=1) / (1e-15 * step_scale * math.sqrt(factors))
+    along = items.astype(float).sum(axis=2) / math.sqrt(factors)  # of every item, (n, m)
+    told, own = 2 * 5 * along[:, 1:].sum(axis=1), 2 * 5 * along[:, 0]
+    noise = (moved - told - own * (np.arange(2 * runs) < runs)) / sigma
+    assert stats.kstest(noise, "norm").pvalue > 1e-9
+    # the ratings around it show that the row was drawn, and its own shift is large in half of them
+    assert (told / sigma).min() > 16
+    share = (own / sigma >= 1 / found.mechanism.noise_multiplier).mean()
+    assert share > found.share - 6 * 0.5 / math.sqrt(2 * runs)
+    assert 1 / found.mechanism.noise_multiplier == pytest.approx(
+        0.49 / math.sqrt(2) / 1.8, rel=1e-3
+    )
+
+
+def test_the_row_is_drawn_as_often_as_n_rows_have_n_prime() -> None:
+    found = bound_of(vertical()).mechanism
+    assert (found.sampling_probability, found.count) == (0.01, 1000)
+    found = bound_of(vertical(), Population(n_users=943, n_items=1682)).mechanism
+    assert found.sampling_probability == 9 / 943
+
+
+def test_theorem_3_falls_and_its_repair_stands() -> None:
+    for target, verdict in ((vertical(), "V"), (vertical(as_published=False), "C")):
+        assert judged(target, CROWD)[0].verdict[0] == verdict
+
+
+@pytest.mark.parametrize("factors", [1, 2, 20])
+@pytest.mark.parametrize("z", [0.7, 1.8, 4.0])
+def test_the_law_stays_below_what_is_charged(factors: int, z: float) -> None:
+    target = vertical(factors=factors, noise_multiplier=z)
+    found = bound_of(target)
+    least = exact_lower_bound(found, scope_of("rating"), 1e-5).epsilon
+    event = target.event(scope_of("rating"), CROWD)
+    owed = min(
+        accountant.bound(event, delta=1e-5, scope=scope_of("rating")).epsilon
+        for accountant in all_accountants()
+        if accountant.supports(event)
+    )
+    assert 0.05 * owed < least < owed / 2
+
+
+def test_accidents_are_rare_at_small_steps_and_forbid_large_ones() -> None:
+    found = bound_of(vertical())
+    assert found.given_away < 1e-6
+    assert found.mistaken < 1e-15
+    faster = bound_of(vertical(learning_rate=1e-13))
+    assert found.given_away < faster.given_away < 1e-3
+    assert vertical(learning_rate=1e-6).mechanism(scope_of("rating"), CROWD) is None
+
+
+def test_no_vertical_law_where_none_is_known() -> None:
+    for target in (
+        VflSgdmf(),
+        vertical(as_published=False),
+        vertical(unit="user"),
+        vertical(noise_multiplier=0.0),
+        vertical(local_steps=2, rounds=500),
+        vertical(split="category"),
+    ):
+        assert target.mechanism(scope_of("rating"), CROWD) is None
+    target = vertical()
+    assert target.mechanism(scope_of("rating", Vantage.RELEASE), CROWD) is None
+    assert target.mechanism(scope_of("user"), CROWD) is None
+    assert target.mechanism(replace(scope_of("rating"), adjacency=Adjacency.REPLACE), CROWD) is None
+    assert target.mechanism(replace(scope_of("rating"), horizon=Horizon.ROUND), CROWD) is None
+    assert target.mechanism(scope_of("rating"), Population(n_users=9, n_items=2)) is None

@@ -1,0 +1,239 @@
+"""Central systems and plain federated ones: noise, minimiser, messages and claims."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import NonPrivateDpEvent, SelfComposedDpEvent
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse, stats
+
+from fedrec_auditor.accountants.events.leaves import PureDpEvent
+from fedrec_auditor.accountants.methods.accounting_methods import Pld
+from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.targets.components import Rows
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
+    DpSgld,
+    GdDr,
+    ObjPertb,
+    _least_squares,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import accounted, neutral
+from fedrec_auditor.targets.systems.base import Population
+from tests.targets.papers.made import judged, rated, stars
+
+SOME = Population(n_users=6000, n_items=1000)
+
+
+def test_the_noise_follows_the_epsilon_of_advanced_composition() -> None:
+    by_hand = 60 / 6000 * math.sqrt(128 * 1000)
+    by_hand *= math.sqrt(math.log(5 * 1000 * 60 / 2e-5) * math.log(2 / 1e-5))
+    assert DpSgld().noise(6000).z == pytest.approx(by_hand)
+    assert DpSgld(epsilon=4.0).noise(6000).z == pytest.approx(by_hand / 4)
+    descent = DpSgld(unit="user").descent(6000)
+    assert descent.langevin
+    assert (
+        descent.user_sigma
+        == descent.item_sigma
+        == pytest.approx(by_hand * 2 * 5**1.5 * math.sqrt(110))
+    )
+
+
+def test_more_noise_than_the_moments_accountant_asks_for() -> None:
+    """The paper's remark in section 4.3."""
+    assert accounted(DpSgld().noise(6000).z, 0.01, 1000, 1e-5) < 0.05
+
+
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
+    target = DpSgld(unit=unit)
+    (scoped,) = target.scoped_claims(SOME)
+    bound = least_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
+    assert scoped.claim.epsilon == 1.0
+    assert 0.02 < bound.epsilon < 0.5
+    # drawn in every step instead of seldom, as much noise would not do
+    leaf = target.event(scoped.scope, SOME).event
+    every = SelfComposedDpEvent(leaf.event, 1000)
+    bound = Pld().bound(every, delta=1e-5, scope=scoped.scope)
+    assert 1.5 < bound.epsilon < 6.0
+
+
+def test_embeddings_stay_in_the_balls_and_may_be_negative() -> None:
+    rng = np.random.default_rng(0)
+    interactions = Interactions.of(rng.integers(0, 6, (20, 10)).astype(float))
+    run = DpSgld(rounds=3, learning_rate=0.1).run(interactions, rng)
+    for table in (run.model.arrays["users"], run.model.arrays["items"]):
+        assert np.square(table).sum(axis=-1).max() <= 5.0 * (1 + 1e-5)
+        assert (table < 0).any()
+
+
+SMALL = Population(n_users=30, n_items=20)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dense = (rng.random((5, 6)) < 0.5) * rng.uniform(1, 5, (5, 6))
+    other, linear = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
+    made: Any = sparse.csr_array
+    found = _least_squares(made(dense), other, 0.7 * np.eye(3), linear)
+    for row, w in enumerate(found):
+        seen = dense[row] > 0
+        errors = (dense[row] - other @ w)[seen]
+        gradient = -2 * errors @ other[seen] + 2 * 0.7 * w + linear[row]
+        np.testing.assert_allclose(gradient, 0.0, atol=1e-9)
+
+
+def noise_of(target: ObjPertb, size: int) -> np.ndarray:
+    """What V says of b where nobody rated: v = -b/(2 lambda)."""
+    empty = Interactions.of(np.zeros((1, 2)))
+    sent = target.upload(empty, None, np.random.default_rng(1), size=size)
+    items = sent.components["items"].dense(np.arange(size))
+    return -2 * target.regularization * items.astype(float)
+
+
+def test_the_noise_has_the_density_that_the_proof_asks_for() -> None:
+    """|b| is a gamma variable of shape p and scale 2R/epsilon, its direction uniform."""
+    for target, epsilon in (
+        (ObjPertb(factors=3, epsilon=2.0), 2.0),
+        (ObjPertb(factors=3, epsilon=2.0, unit="user", trim=4), 0.5),
+    ):
+        b = noise_of(target, 20_000).reshape(-1, 3)
+        norm = np.linalg.norm(b, axis=1)
+        law = stats.gamma(3, scale=2 * 5.0 / epsilon)
+        assert stats.kstest(norm, law.cdf).pvalue > 1e-7
+        # a coordinate of a uniform direction in three dimensions is uniform
+        assert stats.kstest(b[:, 0] / norm, stats.uniform(-1, 2).cdf).pvalue > 1e-7
+
+
+def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most() -> None:
+    """The noise that explains one V under two values differs by 2R|u| = 2R at most."""
+    target = ObjPertb(as_published=False, factors=3, regularization=1.0)
+    low, high = (
+        target.run(Interactions.of(np.array([[value]])), np.random.default_rng(0)).model.arrays
+        for value in (1e-6, 5.0)
+    )
+    np.testing.assert_array_equal(low["users"], high["users"])  # public: no value moves it
+    u = low["users"][0].astype(float)
+    moved = 2 * (np.outer(u, u) + np.eye(3)) @ (high["items"] - low["items"])[0]
+    assert np.linalg.norm(moved) == pytest.approx(2 * 5.0, rel=1e-4)
+
+
+def test_as_it_is_the_users_embedding_moves_with_its_ratings() -> None:
+    target = ObjPertb(factors=3, regularization=1.0)
+    dense = rated(12, 10).ratings.toarray()
+    other = dense.copy()
+    other[0, np.flatnonzero(dense[0])[0]] = 0.5
+    one, two = (
+        target.run(Interactions.of(table), np.random.default_rng(0)).model.arrays["users"]
+        for table in (dense, other)
+    )
+    assert not np.array_equal(one[0], two[0])
+    assert np.linalg.norm(one, axis=1).max() <= 1 + 1e-6
+
+
+def test_only_the_repair_owes_epsilon_and_only_for_a_value() -> None:
+    value = scope_of("rating", Vantage.RELEASE, Adjacency.REPLACE)
+    presence = scope_of("rating", Vantage.RELEASE)
+    assert ObjPertb().event(value, SMALL) == NonPrivateDpEvent()
+    assert ObjPertb(as_published=False, epsilon=0.7).event(value, SMALL) == PureDpEvent(0.7)
+    assert ObjPertb(as_published=False).event(presence, SMALL) == NonPrivateDpEvent()
+    shared = ObjPertb(as_published=False, unit="user", trim=10).event(value, SMALL)
+    assert shared == PureDpEvent(0.1)
+    first, second = ObjPertb().scoped_claims(SMALL)
+    assert first.scope == first.claim.scope == value
+    assert second.scope == presence
+
+
+POPULATION = Population(n_users=2000, n_items=300)
+
+
+def test_a_device_moves_the_rows_it_rated_as_plain_steps_do() -> None:
+    """Equation 5 with s = n and the projection, rating by rating."""
+    target, ratings = FmfLfl(factors=3, local_steps=4, learning_rate=0.5), stars(4, 6)
+    items = (0.2 + np.random.default_rng(0).random((6, 3))).astype(np.float32)
+    sent = target.upload(
+        ratings, {"items": items, "users": np.array(4)}, np.random.default_rng(0)
+    ).components["items"]
+    assert isinstance(sent, Rows)
+    for i in range(4):
+        u, own = neutral(3, 5.0), items.astype(float)
+        x = ratings.ratings.toarray()[i]
+        rated = np.flatnonzero(x)
+        step = 0.5 / len(rated)
+        for _ in range(4):
+            error = 2 * (own @ u - x)
+            down_u = (error[rated, None] * own[rated]).sum(axis=0)
+            moved = own.copy()
+            for j in rated:
+                row = np.maximum(own[j] - step * error[j] * u, 0)
+                moved[j] = row / max(1, math.sqrt(row @ row / 5))
+            u = np.maximum(u - step / 4 * down_u, 0)
+            u, own = u / max(1, math.sqrt(u @ u / 5)), moved
+        np.testing.assert_allclose(sent.dense(np.array([i]))[0], own, rtol=1e-4, atol=1e-4)
+
+
+def test_the_model_of_fmf_lfl_is_the_mean() -> None:
+    run = FmfLfl(factors=4, rounds=3, learning_rate=1.0).run(stars(), np.random.default_rng(0))
+    last = run.transcript.rounds[-1].uploads.components["items"].dense(np.arange(60)).mean(axis=0)
+    np.testing.assert_allclose(run.transcript.release["items"], last, rtol=1e-4, atol=1e-5)
+
+
+def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
+    """Unbiased where nothing is cut off: 60,000 reports of one user, to 6 standard errors."""
+    target = GdDr(factors=2, rows=3, rounds=1, epsilon=6.0)
+    profile = Interactions.of(np.array([[0, 3.0, 1.0, 0]]))
+    rng = np.random.default_rng(0)
+    items, phi = rng.random((4, 2)).astype("f4"), (0.1 * rng.normal(size=(3, 4))).astype("f4")
+    count = 60_000
+    sent = target.upload(profile, {"items": items, "projection": phi}, rng, count)
+    reports = sent.components["signs"]
+    u, gradient = neutral(2, 5.0), np.zeros((4, 2))
+    for j, x in ((1, 3.0), (2, 1.0)):
+        gradient[j] = 2 * (u @ items[j] - x) * u
+    expected = phi @ gradient
+    assert np.abs(expected).max() < 1
+    error = reports.magnitude / math.sqrt(count * 6)
+    assert np.abs(reports.total() / count - expected).max() < 6 * error
+
+
+def test_the_server_descends_along_the_reports() -> None:
+    target = GdDr(rounds=3, rows=7, factors=3, learning_rate=1e-4)
+    run = target.run(stars(), np.random.default_rng(1))
+    glimpses, release = run.transcript.rounds, run.transcript.release
+    following = [one.broadcast for one in glimpses[1:]] + [release]
+    for number, (one, after) in enumerate(zip(glimpses, following, strict=True)):
+        phi = one.broadcast["projection"]
+        assert phi.shape == (7, 20)
+        np.testing.assert_array_equal(phi, glimpses[0].broadcast["projection"])
+        mean = one.uploads.components["signs"].dense(np.arange(60)).mean(axis=0)
+        rate = 1e-4 * (1 - 0.48 * min(1, number / 2.4))
+        moved = np.maximum(one.broadcast["items"] - rate * phi.T @ mean, 0)
+        norm = np.sqrt(np.square(moved).sum(axis=1, keepdims=True) / 5)
+        np.testing.assert_allclose(moved / np.maximum(norm, 1), after["items"], atol=1e-5)
+
+
+def test_gd_drs_local_claim_is_exact_and_the_shuffle_amplifies_it() -> None:
+    local, shuffled = judged(GdDr(), POPULATION)
+    assert (local.scope.unit, local.scope.vantage) == (Unit.USER, Vantage.SERVER)
+    assert local.verdict is Verdict.CONSISTENT
+    assert local.measured.epsilon == pytest.approx(10.0)
+    assert shuffled.scope.vantage is Vantage.SHUFFLED
+    assert shuffled.accounted.epsilon < 1.0
+
+
+def test_the_designed_pairs_worlds_reach_both_corners() -> None:
+    for bound in (0.1, 5.0, 100.0):
+        (pair,) = GdDr(bound=bound, epsilon=200.0).designed_pairs()
+        sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(0), 50)
+        signs = sent.components["signs"]
+        assert signs.positive[:, 0].tolist() == [True] * 50 + [False] * 50

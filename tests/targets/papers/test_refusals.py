@@ -1,0 +1,110 @@
+"""Settings, data and broadcasts of which a system can make nothing are refused, and told why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
+from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, GdDr
+from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import FmfHfl, HflSynsgd
+from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import (
+    LflLdp,
+    LflPretrained,
+    LflSgdmf,
+)
+from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl
+from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
+from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
+from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import item_gradients
+from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import CLIP, DpPrivrec, Privrec
+from tests.targets.papers.made import liked, rated, stars
+
+RNG = np.random.default_rng(0)
+SMALL = {"rounds": 2, "clients": 6, "local_epochs": 2, "embedding": 4, "width": 16}
+ITEMS = np.ones((15, 2), np.float32)
+PEOPLE = Synthetic(n_users=20, n_items=25, profile=6.0, tastes=3).load()
+FEWER = Synthetic(n_users=20, n_items=24, profile=6.0, tastes=3).load()
+GENRES = replace(rated(30, 20, 0.4), genres=np.arange(20)[:, None] % 3 == np.arange(3))
+
+
+def upload(system: Any, data: Interactions, broadcast: Any) -> Callable[[], object]:
+    return lambda: system.upload(data, broadcast, RNG)
+
+
+def run(system: Any, data: Interactions) -> Callable[[], object]:
+    return lambda: system.run(data, RNG)
+
+
+def singular(items: np.ndarray) -> Callable[[], object]:
+    return lambda: item_gradients(items, sparse.csr_array(np.eye(3)), alpha=1, regularization=1e-30)
+
+
+def unbounded() -> object:
+    system = DpPrivrec(**SMALL)
+    model = {name: part for name, part in system.first(PEOPLE, RNG).items() if name != CLIP}
+    return system.upload(PEOPLE, model, RNG)
+
+
+def of_fewer_items() -> object:
+    system = Privrec(**SMALL, item_ids=True)
+    return system.upload(PEOPLE, system.first(FEWER, RNG), RNG)
+
+
+CASES: list[tuple[Callable[[], object], str]] = [  # what is asked, and words of what is said
+    (lambda: DplcfAp(keep=0.5, as_printed=True), "keep=1"),
+    (lambda: DpSgdMf(parties=2), "got parties=2"),
+    (lambda: HflSynsgd(local_steps=2), "local_steps=2"),
+    (lambda: LflLdp(delta=0.0), "got delta="),
+    (lambda: GdDr(epsilon=1e-9), "epsilon=1e-09 for rounds=10"),
+    (lambda: GdDr(epsilon=1e4), "epsilon=10000.0 for rounds=10"),
+    (lambda: Privrec(batch=50), "batch=50"),
+    (lambda: FmfLdp(regularization=1e4).designed_pairs(), "smaller regularization"),
+    (lambda: FmfLdp().opposite_rows(1), "at least"),
+    (run(FmfVfl(split="category"), GENRES), "Give parties=3"),
+    (run(FmfVfl(split="category", parties=3), rated(30, 20, 0.4)), "Expected items with genres"),
+    (run(LflPretrained(bound=4.0), rated(12, 30)), "Expected ratings in"),
+    *((upload(FmfHfl(), stars(), sent), r"\(20, 20\)") for sent in (None, {"items": ITEMS})),
+    *(
+        (upload(FmfVfl(), rated(3, 20, 0.4), sent), "Expected")
+        for sent in (None, {}, {"users": np.zeros((4, 20))}, {"users": np.zeros((3, 2))})
+    ),
+    (upload(LflSgdmf(factors=2), rated(40, 15, 0.4), None), r'"items" of shape \(15, 2\)'),
+    (
+        upload(LflSgdmf(factors=2), rated(40, 15, 0.4), {"items": ITEMS, "survivors": np.array(0)}),
+        "survivors",
+    ),
+    (
+        upload(GdDr(factors=2), stars(), {"items": np.ones((20, 2))}),
+        r'"projection" of shape \(50, 20\)',
+    ),
+    *(
+        (upload(Fcf(), liked(4, 8), sent), r"shape \(8, 5\)")
+        for sent in (
+            None,
+            {},
+            {"V": np.ones((8, 5))},
+            {"items": np.ones((3, 5))},
+            {"items": np.ones((8, 4))},
+        )
+    ),
+    (singular(np.ones((3, 2))), "Give a larger one"),
+    (singular(np.full((3, 2), np.nan)), "give a finite V"),
+    (unbounded, '"clip"'),
+    (of_fewer_items, r"'item' of shape \(25, 4\), got \(24, 4\)"),
+    (upload(Privrec(**SMALL), PEOPLE, None), "got None"),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), CASES, ids=[said for _, said in CASES])
+def test_it_is_refused(ask: Callable[[], object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ask()
