@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from benchmarks._frontier_rows import FAMILIES, FIRST, STUDY, TRAININGS, Family, Setting
-from fedrec_auditor.reports import drawing
-from fedrec_auditor.reports.figures import Drawing
-from fedrec_auditor.reports.usefulness import ERRORS
+from fedrec_auditor.reports.documents import drawing
+from fedrec_auditor.reports.documents.document import Picture
+from fedrec_auditor.reports.say.metrics import ERRORS
 
 _TEMPLATE = Path(__file__).with_name("frontier_page.txt")
 _HUES = (
@@ -36,7 +35,7 @@ LARGE = 100.0
 """An epsilon at which nothing is left to promise."""
 
 
-def figure(data: str, rows: Sequence[Setting]) -> Drawing:
+def figure(data: str, rows: Sequence[Setting]) -> Picture:
     """A row of panels a family on ``data``: utility against attacks, and against epsilon."""
     drawn = _legend()
     rows = [row for row in rows if row.data == data]
@@ -45,7 +44,7 @@ def figure(data: str, rows: Sequence[Setting]) -> Drawing:
     for number, family in enumerate(families):
         mine = [row for row in rows if row.family == family.name]
         drawn += _panels(family, mine, _HEAD + number * _ROW)
-    return Drawing(
+    return Picture(
         name="frontier" if data == FIRST else f"frontier-{data}",
         kind="frontier",
         title="What protection costs and what it buys, system by system",
@@ -81,8 +80,8 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
 
     metric, chance = rows[0].metric, _better(rows[0], rows[0].random)
     over = "error of two means over its own" if metric in ERRORS else f"{metric} over popularity's"
-    drawn = [drawing.text(0, top + 10, escape(family.title), bold=True)]
-    drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {escape(over)}", muted=True))
+    drawn = [drawing.text(0, top + 10, family.title, bold=True)]
+    drawn.append(drawing.text(_LEFT + _PANEL + _GAP, top + 10, f"up: {over}", muted=True))
     for left in (_LEFT, _LEFT + _PANEL + _GAP):
         drawn.append(drawing.line(left, floor, left + _PANEL, floor, "ink", 1))
         drawn.append(drawing.line(left, ceiling, left, floor, "ink", 1))
@@ -116,7 +115,7 @@ def _panels(family: Family, rows: Sequence[Setting], top: float) -> list[str]:
         hue = _HUES[number % len(_HUES)]
         lines = _system(mine, height, gained, leaked)
         lines.append(
-            drawing.text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, escape(system))
+            drawing.text(_LEFT + 2 * _PANEL + _GAP + 24, ceiling + 12 + 15 * number, system)
         )
         lines.append(drawing.dot(_LEFT + 2 * _PANEL + _GAP + 14, ceiling + 8 + 15 * number, "leak"))
         drawn += [line.replace("var(--leak)", hue) for line in lines]

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import store
 
 RESULTS = Path(__file__).with_name("frontier.csv")
 TRAININGS = 3

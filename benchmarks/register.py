@@ -20,10 +20,10 @@ from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import claimant, entries, judge
-from fedrec_auditor.reports import store
-from fedrec_auditor.reports.catalogue import CatalogueRow, command_words, figure_words
-from fedrec_auditor.reports.html import fill_template
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, command_words, figure_words
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.say import legal
+from fedrec_auditor.reports.writers.html import fill_template
 from fedrec_auditor.targets.systems.base import Population
 
 FILE = Path(__file__).parents[1] / "build" / "register.html"

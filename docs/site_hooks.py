@@ -23,7 +23,7 @@ import griffe
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
-from fedrec_auditor.reports import reproductions
+from fedrec_auditor.reports.writers import reproductions
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=[)#])")

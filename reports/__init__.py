@@ -1,8 +1,5 @@
-"""The record of an audit, and its renderings.
+"""The record of an audit, and its renderings, in four rooms.
 
-From below: ``rows``, ``say`` and ``document``; ``section`` and what judges it (``leaks``,
-``severity``, ``usefulness``, ``next_step``, ``glance``, ``comparison``); what builds documents
-(``system_document``, ``report_document``, ``catalogue``) and drawings (``charts``, ``figures``);
-the writers (``terminal``, ``html``, ``markdown``, ``sarif``, ``junit``, ``files``); ``store`` and
-``record``, which save by all writers.
+``record`` holds rows, what is judged of them, and the files of a run; ``say`` the words;
+``documents`` what is said, once for every writer; ``writers`` the forms in which it is written.
 """

@@ -117,7 +117,7 @@ def test_one_package_is_at_the_top_and_all_of_it_is_there(tree: Path, wheel: Pat
     ours |= {"__init__.py", "__main__.py", "flower.py", "py.typed"}
     inside = {name for name in files(wheel) if name.startswith("fedrec_auditor/")}
     assert inside == {f"fedrec_auditor/{name}" for name in ours}
-    assert "reports/templates/report.html.j2" in ours
+    assert "reports/writers/templates/report.html.j2" in ours
 
 
 def test_a_source_distribution_builds_the_same_wheel(

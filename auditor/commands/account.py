@@ -93,7 +93,7 @@ def command(
 
     from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
-    from fedrec_auditor.reports.paragraph import columns
+    from fedrec_auditor.reports.writers.paragraph import columns
 
     found = account(**said)
     print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))

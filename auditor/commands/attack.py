@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Attack recorded uploads: every attack whose reader fits, held against the truth."""
     from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
-    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.record.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)

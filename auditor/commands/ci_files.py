@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.rows import CheckRow, Finding
+    from fedrec_auditor.reports.record.rows import CheckRow, Finding
 
 
 def check_files(*paths: Path | None) -> None:
@@ -41,9 +41,8 @@ def rendered(
     if sarif is None and junit is None:
         return {}
     from fedrec_auditor.auditor.plan.versions import versions
-    from fedrec_auditor.reports import junit as cases
-    from fedrec_auditor.reports import sarif as results
-    from fedrec_auditor.reports.rows import Contents, Provenance
+    from fedrec_auditor.reports.record.rows import Contents, Provenance
+    from fedrec_auditor.reports.writers import ci
 
     record = Contents(
         plan={},
@@ -56,15 +55,15 @@ def rendered(
     files = {}
     if sarif is not None:
         where = (sarif.name, 1) if place is None else place
-        files[str(sarif)] = results.render(record, gate, checks, where).decode()
+        files[str(sarif)] = ci.sarif(record, gate, checks, where).decode()
     if junit is not None:
-        files[str(junit)] = cases.render(record, gate, checks).decode()
+        files[str(junit)] = ci.junit(record, gate, checks).decode()
     return files
 
 
 def write_files(files: Mapping[str, str]) -> None:
     """Write each, whole or not at all; IncompleteError if that fails."""
-    from fedrec_auditor.reports.store import write_atomically
+    from fedrec_auditor.reports.record.store import write_atomically
 
     for path, content in files.items():
         write_atomically(Path(path), content.encode())

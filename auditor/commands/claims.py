@@ -17,8 +17,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan, amend, make_target
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.catalogue import CatalogueRow
-    from fedrec_auditor.reports.rows import CheckRow, Finding, Row
+    from fedrec_auditor.reports.documents.catalogue import CatalogueRow
+    from fedrec_auditor.reports.record.rows import CheckRow, Finding, Row
 
 _MOST = 10**12
 """Most users, or items, of a population."""
@@ -106,10 +106,10 @@ def command(
 
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.catalogue import catalogue_document, entry_part
-    from fedrec_auditor.reports.markdown import write
-    from fedrec_auditor.reports.store import plain
-    from fedrec_auditor.reports.terminal import render_catalogue, write_parts
+    from fedrec_auditor.reports.documents.catalogue import catalogue_document, entry_part
+    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.writers.markdown import write
+    from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 
     rows: Sequence[Row]
     show = not as_json
@@ -144,8 +144,8 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.catalogue import table_part
-    from fedrec_auditor.reports.terminal import write_parts
+    from fedrec_auditor.reports.documents.catalogue import table_part
+    from fedrec_auditor.reports.writers.terminal import write_parts
 
     printed = catalogue.tables(paper, jobs=jobs)
     if show:
@@ -158,7 +158,7 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.reports.terminal import render_catalogue, render_findings
+    from fedrec_auditor.reports.writers.terminal import render_catalogue, render_findings
 
     console = Console()
     render_findings(findings, console)
@@ -230,8 +230,8 @@ def _findings(
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
     """The numbers of entries as checks of a CI: those that are wrong failed."""
-    from fedrec_auditor.reports.catalogue import by_words, right_words, stated_words
-    from fedrec_auditor.reports.rows import CheckRow
+    from fedrec_auditor.reports.documents.catalogue import by_words, right_words, stated_words
+    from fedrec_auditor.reports.record.rows import CheckRow
     from fedrec_auditor.reports.say import number as said
 
     return [

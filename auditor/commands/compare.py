@@ -29,10 +29,10 @@ def command(
     """
     from rich.console import Console
 
-    from fedrec_auditor.reports.comparison import Comparison
-    from fedrec_auditor.reports.record import Record
-    from fedrec_auditor.reports.store import plain
-    from fedrec_auditor.reports.terminal import render_comparison
+    from fedrec_auditor.reports.record.comparison import Comparison
+    from fedrec_auditor.reports.record.record import Record
+    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.writers.terminal import render_comparison
 
     baseline, record = Record.read(before), Record.read(now)
     compared = Comparison.of(record, baseline)

@@ -82,7 +82,7 @@ def command(
     """
     from fedrec_auditor.auditor.verification.verification import entry
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
-    from fedrec_auditor.reports.paragraph import columns, paragraph
+    from fedrec_auditor.reports.writers.paragraph import columns, paragraph
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
@@ -214,7 +214,7 @@ def _describe_curve(shown: Curve, bound: Bound) -> Iterator[tuple[str, str]]:
 def _as_text(bound: Bound, unused: int, judgement: Judgement | None, shown: Curve) -> str:
     import dataclasses
 
-    from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.record.store import plain
 
     judged = {} if judgement is None else dataclasses.asdict(judgement)
     found = {"bound": dataclasses.asdict(bound), "unused": unused, **shown, **judged}

@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
 from fedrec_auditor.auditor.plan.members import LEARNS
-from fedrec_auditor.reports.rows import leaves
+from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.settings import declared, meaning, prose
 
 _PAGES = {
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """List what can be audited, and with what."""
     from fedrec_auditor.auditor.reproductions import reproduction
-    from fedrec_auditor.reports.paragraph import columns, paragraph
+    from fedrec_auditor.reports.writers.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
@@ -88,7 +88,7 @@ def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
     """A target, its paper, and its settings: the default of each, what it may be and what it is."""
-    from fedrec_auditor.reports.paragraph import paragraph
+    from fedrec_auditor.reports.writers.paragraph import paragraph
 
     target = FAMILIES["targets"].member(name)()
     kind: type = type(target)

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.commands.options import Allow, Baseline
 from fedrec_auditor.auditor.machine.output import spare_output
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.record.record import Record
 
 
 def command(
@@ -38,9 +38,9 @@ def command(
     """Render all reports again from report.json, or show one of its systems in full."""
     from rich.console import Console
 
-    from fedrec_auditor.reports import store, terminal
-    from fedrec_auditor.reports.files import write_pictures, write_tables
-    from fedrec_auditor.reports.record import GateOutcome, Record
+    from fedrec_auditor.reports.record.record import GateOutcome, Record, store
+    from fedrec_auditor.reports.writers import terminal
+    from fedrec_auditor.reports.writers.files import write_pictures, write_tables
 
     gate = Gate(fail_on, tuple(allow or ()), leak_margin)
     record = Record.read(run)
@@ -80,9 +80,9 @@ def command(
 def _show(record: Record, target: str, run: Path) -> None:
     from rich.console import Console
 
-    from fedrec_auditor.reports.glance import glances
-    from fedrec_auditor.reports.paragraph import print_line
-    from fedrec_auditor.reports.terminal import render_system
+    from fedrec_auditor.reports.say.glance import glances
+    from fedrec_auditor.reports.writers.paragraph import print_line
+    from fedrec_auditor.reports.writers.terminal import render_system
 
     console, name = Console(), record[target].target
     (glance,) = (each for each in glances(record) if each.section.target == name)

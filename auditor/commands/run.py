@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.machine.output import spare_output, tell
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.record.record import Record
 
 
 @planned(*Plan.model_fields)
@@ -59,7 +59,7 @@ def command(
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.run.runner import run_plan
-    from fedrec_auditor.reports.record import Record
+    from fedrec_auditor.reports.record.record import Record
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     resources = make_resources(jobs, device, memory, backend, address)
@@ -75,8 +75,8 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
     from rich.console import Console
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
-    from fedrec_auditor.reports import store, terminal
-    from fedrec_auditor.reports.record import GateOutcome
+    from fedrec_auditor.reports.record.record import GateOutcome, store
+    from fedrec_auditor.reports.writers import terminal
 
     outcome = GateOutcome.of(record, gate, baseline)
     if record.errors:

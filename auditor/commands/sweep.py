@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.commands.options import (
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
-    from fedrec_auditor.reports.sweep import Sweep
+    from fedrec_auditor.reports.record.record import Sweep
 
 _FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
@@ -80,12 +80,12 @@ def show(swept: Sweep, out: Path) -> None:
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE
-    from fedrec_auditor.reports.sweep import FILES
-    from fedrec_auditor.reports.terminal import render_sweep
+    from fedrec_auditor.reports.record.record import SWEEP_FILES
+    from fedrec_auditor.reports.writers.terminal import render_sweep
 
     console = Console()
     render_sweep(swept, console)
-    first, *others = FILES
+    first, *others = SWEEP_FILES
     console.out(f"Sweep: {out / first} (also {', '.join(others)})", highlight=False)
     if swept.errors:
         raise typer.Exit(INCOMPLETE)

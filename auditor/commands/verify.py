@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.machine.output import spare_output
 
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
-    from fedrec_auditor.reports.rows import CheckRow
+    from fedrec_auditor.reports.record.rows import CheckRow
 
 _STYLES = {
     r"(?m)^False|^  FAILED": "bold red",
@@ -98,8 +98,8 @@ def command(
         write_files,
     )
     from fedrec_auditor.auditor.machine.workers import answer_within
-    from fedrec_auditor.reports.paragraph import columns
-    from fedrec_auditor.reports.store import plain
+    from fedrec_auditor.reports.record.store import plain
+    from fedrec_auditor.reports.writers.paragraph import columns
 
     check_files(sarif, junit)
     width = columns()
@@ -161,7 +161,7 @@ def command(
 def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
     """The checks as rows; those that were waived, and those not run, are neither good nor bad."""
     from fedrec_auditor.auditor.exact.fit import Status
-    from fedrec_auditor.reports.rows import CheckRow
+    from fedrec_auditor.reports.record.rows import CheckRow
 
     failed = {Status.PASSED: False, Status.FAILED: True, Status.NOT_RUN: None}
     return [

@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.games import (
     reconstruction,
 )
 from fedrec_auditor.auditor.games.game import Game
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 
 ATTACK_GAMES: Mapping[AttackFamily, Callable[[Game], tuple[AttackRow | SkippedRow, ...]]] = {
     AttackFamily.ATTRIBUTE: attribute.play,

@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.games.metrics import (
     estimates,
     mean_of,
 )
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow, UsersRow
+from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow, UsersRow
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.transcript import View
 

@@ -17,7 +17,7 @@ from fedrec_auditor.attacks.parts.inputs import Condensed
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.auditor.machine.progress import stage
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, SkippedRow, UsersRow
+from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, SkippedRow, UsersRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -12,7 +12,7 @@ from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import ROUNDS
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, who_is_hit
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 USERS, QUICK_USERS = 600, 100

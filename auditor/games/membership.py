@@ -15,7 +15,7 @@ from fedrec_auditor.attacks.parts.profile_fit import PROFILES, solves
 from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, further_figure, who_is_hit
-from fedrec_auditor.reports.rows import AttackRow, RocRow, SkippedRow
+from fedrec_auditor.reports.record.rows import AttackRow, RocRow, SkippedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 FPR, FURTHER = 0.01, (0.001, 0.1)

@@ -13,7 +13,7 @@ from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.game import Game, who_is_hit
 from fedrec_auditor.auditor.games.membership import log_odds
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Floats
 from fedrec_auditor.targets.transcript import View
 

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.objects import settled
 from fedrec_auditor.auditor.worlds.measure import too_few_trainings
-from fedrec_auditor.reports.rows import Finding, SkippedRow
+from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import settings_words
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim

@@ -15,8 +15,14 @@ from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate,
 from fedrec_auditor.auditor.machine.workers import results
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.reports.catalogue import CatalogueRow, EpsilonTables, Figure, PaperRow, TableRow
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.documents.catalogue import (
+    CatalogueRow,
+    EpsilonTables,
+    Figure,
+    PaperRow,
+    TableRow,
+)
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.declarations.paper import Heading, Paper
 from fedrec_auditor.targets.mechanisms.base import Mechanism

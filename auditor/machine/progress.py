@@ -19,8 +19,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
-from fedrec_auditor.reports.paragraph import paragraph
 from fedrec_auditor.reports.say import duration
+from fedrec_auditor.reports.writers.paragraph import paragraph
 
 Listener = Callable[[str, int, int], None]
 """Is told what is counted (a round, a draw, a run), how many are done, and of how many."""

@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.auditor.run.tasks import Audit, tried_on
 from fedrec_auditor.auditor.run.workload import check_recording
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Kind, Reports
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions

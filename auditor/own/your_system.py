@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.plan.planned_data import given_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.wrapped.torch_client import TorchClient

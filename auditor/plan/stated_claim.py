@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
     """The text of a file, and what it says; InputError names the ``noun`` that it is to be."""
-    from fedrec_auditor.reports.store import read_regular
+    from fedrec_auditor.reports.record.store import read_regular
 
     try:
         text = read_regular(path, LARGEST, follow=True).decode("utf-8-sig")

@@ -23,8 +23,8 @@ from fedrec_auditor.auditor.reproductions.tables import Measurable
 from fedrec_auditor.auditor.run import checkpoints
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.reports import reproductions
-from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.reports.record.rows import ReproducedRow
+from fedrec_auditor.reports.writers import reproductions
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import Order, Paper
 

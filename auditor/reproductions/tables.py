@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.games.metrics import MACRO, NOT_ASKED, Estimate, Gue
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.utility.baselines import popularity
 from fedrec_auditor.auditor.utility.held import Held
-from fedrec_auditor.reports.rows import ReproducedRow, UtilityRow
+from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.declarations.paper import AttackedRows, Attacks, Paper, TrainedRows

@@ -46,8 +46,7 @@ from fedrec_auditor.auditor.utility.held import Held
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.one_run import OneRun
-from fedrec_auditor.reports.attack_words import BROKEN
-from fedrec_auditor.reports.rows import (
+from fedrec_auditor.reports.record.rows import (
     AttackRow,
     Finding,
     Measurement,
@@ -55,7 +54,7 @@ from fedrec_auditor.reports.rows import (
     Row,
     SkippedRow,
 )
-from fedrec_auditor.reports.usefulness import CUT
+from fedrec_auditor.reports.say.metrics import BROKEN, CUT
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.features import count_user_features
 from fedrec_auditor.targets.systems.base import Population, Run, Target, Unscored, origin_of

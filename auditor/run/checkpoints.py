@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.games.canary_game import Features, Memory
 from fedrec_auditor.auditor.plan.objects import identity, is_ours
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import store
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.plan.members import OBJECT
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, make_target
 from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.run.workload import Workload, check_workload, cost_of
-from fedrec_auditor.reports.rows import (
+from fedrec_auditor.reports.record.rows import (
     AttackRow,
     Finding,
     Measurement,

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, MessagesRow, UtilityRow
-from fedrec_auditor.reports.usefulness import ERRORS
+from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, MessagesRow, UtilityRow
+from fedrec_auditor.reports.say.metrics import ERRORS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
 _FIRST = "The curve and what is told by user are of the first training."

@@ -28,10 +28,10 @@ from fedrec_auditor.accountants.theorems.neighbours import (
 from fedrec_auditor.accountants.verdict import refutes
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, least_upper_bound
 from fedrec_auditor.auditor.spending.deployment import RESPONSE, Deployment, Stated, StatedNoise
-from fedrec_auditor.reports.paragraph import FULL
-from fedrec_auditor.reports.rows import Finding
-from fedrec_auditor.reports.store import plain
-from fedrec_auditor.reports.terminal import findings_text
+from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.record.store import plain
+from fedrec_auditor.reports.writers.paragraph import FULL
+from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 from fedrec_auditor.targets.wrapped.client import accountable
 

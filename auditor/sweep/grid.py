@@ -24,8 +24,7 @@ from fedrec_auditor.auditor.plan.members import (
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.run.trainings import over_trainings, shown
-from fedrec_auditor.reports.attack_words import beyond_protocol
-from fedrec_auditor.reports.frontier import (
+from fedrec_auditor.reports.record.frontier import (
     AT_DELTA,
     BEYOND,
     Kind,
@@ -33,10 +32,10 @@ from fedrec_auditor.reports.frontier import (
     SweepRow,
     VariantRow,
 )
-from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import AttackRow, FurtherFigure, UtilityRow, leaves
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, UtilityRow, leaves
 from fedrec_auditor.reports.say import assumption_words, sure_words
-from fedrec_auditor.reports.usefulness import ERRORS
+from fedrec_auditor.reports.say.metrics import ERRORS, beyond_protocol
 
 PRIVACY = "privacy"
 """An axis of all systems that declare what buys privacy: how many times their noise."""

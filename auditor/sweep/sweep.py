@@ -30,10 +30,9 @@ from fedrec_auditor.auditor.sweep.grid import (
     variants,
 )
 from fedrec_auditor.auditor.sweep.until import Condition, search
-from fedrec_auditor.reports import store
-from fedrec_auditor.reports.frontier import NOT_PLAYED, AnswerRow, VariantRow
-from fedrec_auditor.reports.rows import leaves
-from fedrec_auditor.reports.sweep import Sweep
+from fedrec_auditor.reports.record.frontier import NOT_PLAYED, AnswerRow, VariantRow
+from fedrec_auditor.reports.record.record import Sweep, store
+from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import numbers
 

@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.trainings import OverTrainings, over_trainings
 from fedrec_auditor.auditor.sweep.grid import ratios
-from fedrec_auditor.reports.frontier import (
+from fedrec_auditor.reports.record.frontier import (
     AT_DELTA,
     BEYOND,
     EPSILONS,
@@ -25,7 +25,7 @@ from fedrec_auditor.reports.frontier import (
     telling,
 )
 from fedrec_auditor.reports.say import brief
-from fedrec_auditor.reports.usefulness import ERRORS
+from fedrec_auditor.reports.say.metrics import ERRORS
 
 WEAKEST, STRONGEST = 2.0**-4, 2.0**8
 """Ends of the search, times the paper's noise."""

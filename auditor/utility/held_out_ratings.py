@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import MEANS, means
 from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, row, scored
-from fedrec_auditor.reports.rows import UtilityRow
+from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target, Unscored
 

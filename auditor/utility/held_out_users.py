@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import popularity
 from fedrec_auditor.auditor.utility.held import Held, drawn, ranked, scored
-from fedrec_auditor.reports.rows import UtilityRow
+from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 

@@ -13,9 +13,9 @@ from fedrec_auditor.accountants.verdict import INCONCLUSIVE, Gate, Verdict, judg
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.worlds.measure import Power
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.reports.paragraph import FULL, paragraph
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import WORDS, capitalized
+from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 
 _LABEL = 12
 _LONGEST = 500

@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.tracing.trace import NAME
 from fedrec_auditor.auditor.verification import Verification
-from fedrec_auditor.reports import store
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
 
 INFINITE = "infinite"

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.sweep.sweep import sweep
     from fedrec_auditor.auditor.verification import Verification, verify_ldp
     from fedrec_auditor.auditor.worlds.scores import from_scores
-    from fedrec_auditor.reports.record import Record
-    from fedrec_auditor.reports.sweep import Sweep
+    from fedrec_auditor.reports.record.record import Record, Sweep
     from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
     from fedrec_auditor.targets.wrapped.torch_client import wrap_torch
 
@@ -57,9 +56,9 @@ _PLACES = {
     "Account": "auditor.spending.spend:Account",
     "Claim": "auditor.plan.stated_claim:StatedClaim",
     "InputError": "accountants.errors:InputError",
-    "Record": "reports.record:Record",
+    "Record": "reports.record.record:Record",
     "RecordingWriter": "targets.recorded.recording_writer:RecordingWriter",
-    "Sweep": "reports.sweep:Sweep",
+    "Sweep": "reports.record.record:Sweep",
     "Verification": "auditor.verification:Verification",
     "account": "auditor.spending.spend:account",
     "attack_recording": "auditor.own.recorded_uploads:attack_recording",

@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.games.membership import play_users
 from fedrec_auditor.auditor.games.metrics import auc, roc
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflLdp
 

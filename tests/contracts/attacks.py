@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game, Halves
 from fedrec_auditor.auditor.testing.targets import seen
-from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.wild import package
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
-from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 
 package.INSTALLED /= "nowhere"  # what a benchmark has installed is not imported here
 

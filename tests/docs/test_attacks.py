@@ -10,8 +10,8 @@ import sys
 
 from fedrec_auditor.attacks.base import AttackFamily
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports.leaks import above_guessing
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.leaks import above_guessing
+from fedrec_auditor.reports.record.record import Record
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs" / "attacks.md"

@@ -14,8 +14,8 @@ from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, tables
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.reports import catalogue
-from fedrec_auditor.reports.catalogue import CatalogueRow, TableRow
+from fedrec_auditor.reports.documents import catalogue
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
 from fedrec_auditor.reports.say import WORDS, number, short_least, short_most
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.systems.base import Population

@@ -12,8 +12,8 @@ from benchmarks.register import FILTERS, NONE, Entry, everything, main, page, un
 from benchmarks.wild.finding import MECHANISMS
 from benchmarks.wild.rows import stored
 from fedrec_auditor.accountants.statements import Basis
-from fedrec_auditor.reports.catalogue import CatalogueRow
-from tests.reports.test_browser import BROWSER, MEASURE, check_access, dumped, framed
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow
+from tests.reports.writers.test_browser import BROWSER, MEASURE, check_access, dumped, framed
 
 FIND = """
 const select = document.getElementById("by-verdict"), search = document.getElementById("search");

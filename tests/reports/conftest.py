@@ -23,9 +23,8 @@ from fedrec_auditor.accountants.statements import (
     Witness,
 )
 from fedrec_auditor.auditor.testing.targets import SCOPES
-from fedrec_auditor.reports.glance import Glance, glances
-from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.rows import (
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import (
     AttackRow,
     Baseline,
     DataRow,
@@ -37,6 +36,7 @@ from fedrec_auditor.reports.rows import (
     UsersRow,
     UtilityRow,
 )
+from fedrec_auditor.reports.say.glance import Glance, glances
 from tests.texts import LETTERS
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -164,58 +164,62 @@ def rocs(draw: Callable[..., Any]) -> RocRow:
     return RocRow(fpr=fpr, tpr=rest[0], low=rest[1], high=rest[2])
 
 
+SIZES = st.integers(0, 10**9)
 FIGURES = st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS)
-SPREADS = st.builds(
-    UsersRow, success=TEXTS, sure=st.none() | FIGURES,
+KINDS: dict[Any, st.SearchStrategy[Any]] = {
+    str: TEXTS,
+    int: SIZES,
+    float: NUMBERS,
+    float | None: st.none() | NUMBERS,
+    Vantage: st.sampled_from(Vantage),
+    FurtherFigure: FIGURES,
+    FurtherFigure | None: st.none() | FIGURES,
+    dict[str, float]: st.dictionaries(TEXTS, NUMBERS, max_size=2),
+    dict[str, FurtherFigure]: st.dictionaries(TEXTS, FIGURES, max_size=2),
+}
+
+
+def rows(kind: type[Part], **given: Any) -> st.SearchStrategy[Part]:
+    """Return rows with anything in their fields, but for those that are ``given``."""
+    free = {
+        name: KINDS[field.annotation]
+        for name, field in kind.model_fields.items()
+        if name not in given and field.annotation in KINDS
+    }
+    return st.builds(kind, **free, **given)
+
+
+SPREADS = rows(
+    UsersRow,
     quantiles=st.dictionaries(st.sampled_from(("5%", "50%", "95%")), FIGURES, max_size=3),
-    groups=st.dictionaries(TEXTS, st.dictionaries(TEXTS, FIGURES, max_size=2), max_size=2),
-)  # fmt: skip
+    groups=st.dictionaries(TEXTS, KINDS[dict[str, FurtherFigure]], max_size=2),
+)
 
 
 @st.composite
 def records(draw: Callable[..., Any]) -> Record:
     targets = st.sampled_from(draw(st.lists(TEXTS, min_size=1, max_size=2)))
-    attacks = st.builds(
-        AttackRow, target=targets, attack=TEXTS, family=TEXTS, vantage=st.sampled_from(Vantage),
-        metric=TEXTS, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS,
-        confidence=st.floats(0.5, 0.999), baseline=st.none() | NUMBERS,
-        baselines=st.dictionaries(TEXTS, NUMBERS, max_size=2), n=st.integers(0, 10**9),
-        subject=TEXTS, reference=TEXTS, note=TEXTS, from_interactions=st.none() | NUMBERS,
-        roc=st.none() | rocs(), users=st.none() | SPREADS, gain=st.none() | FIGURES,
-        further=st.dictionaries(
-            TEXTS, st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
-            max_size=2,
-        ),
-    )  # fmt: skip
-    rows = st.builds(
-        UtilityRow, target=targets, metric=TEXTS, protocol=TEXTS, value=NUMBERS, ci_low=NUMBERS,
-        ci_high=NUMBERS, confidence=st.floats(0.5, 0.999), random=NUMBERS, n=st.integers(0, 10**9),
-        paper_value=st.none() | NUMBERS, paper_note=TEXTS,
-        baseline=st.none() | st.builds(
-            Baseline, name=TEXTS, value=NUMBERS,
-            difference=st.builds(FurtherFigure, value=NUMBERS, ci_low=NUMBERS, ci_high=NUMBERS),
-        ),
-    )  # fmt: skip
-    size = st.integers(0, 10**9)
+    sure = {"target": targets, "confidence": st.floats(0.5, 0.999)}
+    attacks = rows(AttackRow, **sure, roc=st.none() | rocs(), users=st.none() | SPREADS)
+    utilities = rows(UtilityRow, **sure, baseline=st.none() | rows(Baseline))
+    few = {
+        "findings": findings(targets),
+        "attacks": attacks,
+        "skipped": rows(SkippedRow, target=targets),
+        "utility": utilities,
+        "notes": TEXTS,
+        "errors": TEXTS,
+    }
+    words = st.dictionaries(TEXTS, TEXTS, max_size=2)
     return Record(
         plan=draw(PLANS),
         provenance=Provenance(
-            versions=draw(st.dictionaries(TEXTS, TEXTS, max_size=2)),
+            versions=draw(words),
             seed=draw(st.integers(0, 2**64)),
-            data=draw(st.none() | st.builds(
-                DataRow, name=TEXTS, digest=TEXTS, n_users=size, n_items=size, n_interactions=size
-            )),
+            data=draw(st.none() | rows(DataRow)),
             timing=draw(st.dictionaries(TEXTS, st.floats(0, 1e6), max_size=2)),
-            machine=draw(st.dictionaries(TEXTS, TEXTS | st.integers(), max_size=2)),
+            machine=draw(words | st.dictionaries(TEXTS, st.integers(), max_size=2)),
         ),
-        findings=tuple(draw(st.lists(findings(targets), max_size=3))),
         measurements=(),
-        attacks=tuple(draw(st.lists(attacks, max_size=2))),
-        skipped=tuple(draw(st.lists(
-            st.builds(SkippedRow, target=targets, attack=TEXTS, reason=TEXTS),
-            max_size=2,
-        ))),
-        utility=tuple(draw(st.lists(rows, max_size=2))),
-        notes=tuple(draw(st.lists(TEXTS, max_size=2))),
-        errors=tuple(draw(st.lists(TEXTS, max_size=2))),
-    )  # fmt: skip
+        **{name: tuple(draw(st.lists(each, max_size=3))) for name, each in few.items()},
+    )

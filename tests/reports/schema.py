@@ -10,9 +10,9 @@ import math
 import re
 from typing import Any
 
-from fedrec_auditor.reports.rows import SCHEMA_VERSION, Contents
-from fedrec_auditor.reports.severity import Severity
-from fedrec_auditor.reports.store import IDENTIFIER
+from fedrec_auditor.reports.record.leaks import Severity
+from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.record.store import IDENTIFIER
 
 _NUMBER = {
     "description": "A number; JSON has no infinity.",

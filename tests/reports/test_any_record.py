@@ -13,18 +13,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
-from fedrec_auditor.reports import html, junit, markdown, sarif, store, terminal
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.figures import figures
-from fedrec_auditor.reports.files import TABLES, csv_table
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import Record
-from fedrec_auditor.reports.section import TAKEN, anchors
-from fedrec_auditor.reports.store import IDENTIFIER
-from fedrec_auditor.reports.terminal import render_comparison, render_system
+from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.record.comparison import Comparison
+from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record.sections import TAKEN, anchors
+from fedrec_auditor.reports.record.store import IDENTIFIER
+from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.writers import ci, html, markdown, terminal
+from fedrec_auditor.reports.writers.files import TABLES, csv_table
+from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
 from tests.reports.conftest import records, vary
+from tests.reports.record.test_gate import check
 from tests.reports.schema import schema
-from tests.reports.test_gate import check
 
 
 def stored(record: Record, folder: Path) -> None:
@@ -34,7 +34,7 @@ def stored(record: Record, folder: Path) -> None:
     assert store.encode(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
-    for page in (html.render(record), markdown.render(record), junit.render(record).decode()):
+    for page in (html.render(record), markdown.render(record), ci.junit(record).decode()):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
     raw = json.loads(store.encode(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
@@ -72,7 +72,7 @@ def on_a_page(record: Record, folder: Path) -> None:
 
 
 def in_continuous_integration(record: Record, folder: Path) -> None:
-    check(json.loads(sarif.render(record)))
+    check(json.loads(ci.sarif(record)))
     assert not re.search(r"[\x00\x1b]", str(record))
 
 

@@ -11,18 +11,18 @@ from pathlib import Path
 from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import FailOn, Gate
-from fedrec_auditor.reports import html, junit, markdown, sarif, terminal
-from fedrec_auditor.reports.catalogue import catalogue_document
-from fedrec_auditor.reports.comparison import Comparison
-from fedrec_auditor.reports.figures import figures
-from fedrec_auditor.reports.files import TABLES, csv_table, standalone
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import GateOutcome, Record
+from fedrec_auditor.reports.documents.catalogue import catalogue_document
+from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.record.comparison import Comparison
+from fedrec_auditor.reports.record.record import GateOutcome, Record
+from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.writers import ci, html, markdown, terminal
+from fedrec_auditor.reports.writers.files import TABLES, csv_table, standalone
 from tests.reports.conftest import sample, vary
+from tests.reports.documents.test_catalogue import ROWS
+from tests.reports.documents.test_catalogue import TABLES as CELLS
 from tests.reports.printing import printed
-from tests.reports.test_catalogue import ROWS
-from tests.reports.test_catalogue import TABLES as CELLS
-from tests.reports.test_sweep_page import SWEEPS
+from tests.reports.writers.test_sweep_page import SWEEPS
 
 FOLDER = Path(__file__).with_name("approved")
 
@@ -51,8 +51,8 @@ def written(record: Record) -> dict[str, str]:
     return {
         "report.html": _unstyled(html.render(record)),
         "report.md": markdown.render(record),
-        "junit.xml": junit.render(record, Gate(FailOn.LEAK)).decode(),
-        "report.sarif": sarif.render(record).decode(),
+        "junit.xml": ci.junit(record, Gate(FailOn.LEAK)).decode(),
+        "report.sarif": ci.sarif(record).decode(),
         "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in figures(record)),
         "who-learns.svg": standalone(next(figures(record))),
         "log.txt": f"{record}\n{record!r}\n",

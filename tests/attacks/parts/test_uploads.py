@@ -27,7 +27,7 @@ from fedrec_auditor.attacks.parts.uploads import (
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
-from fedrec_auditor.reports.rows import AttackRow
+from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

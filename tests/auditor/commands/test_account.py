@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.auditor.spending.spend import account
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from tests.auditor.commands.test_claims import no_constant
 from tests.command import cli, refusal
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.auditor.own import recorded_uploads
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli
 from tests.reports.conftest import sample
 

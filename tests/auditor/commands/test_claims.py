@@ -14,7 +14,7 @@ from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from tests.command import cli, refusal
-from tests.reports.test_gate import check
+from tests.reports.record.test_gate import check
 
 TABLED = """
 from types import SimpleNamespace

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 PLAN = 'attacks = ["linkage"]\ngames = ["local"]\nruns = 200\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fedrec_auditor.auditor.verification import Check, Status
 from tests.command import cli, refusal
-from tests.reports.test_gate import check
+from tests.reports.record.test_gate import check
 
 HOMEMADE = """
 import numpy as np

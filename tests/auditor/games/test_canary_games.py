@@ -43,7 +43,7 @@ from fedrec_auditor.auditor.run.runner import audit, run_plan
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import VOTES, WeightedSum
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LflSgdmf
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecGn

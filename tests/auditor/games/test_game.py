@@ -21,7 +21,7 @@ from fedrec_auditor.attacks.base import (
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
 from fedrec_auditor.auditor.games.game import FEWEST_OF_GROUP, LEVELS, _quantile, who_is_hit
-from fedrec_auditor.reports.rows import SkippedRow
+from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

@@ -14,7 +14,7 @@ from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import Linkage
 from fedrec_auditor.auditor.games import linkage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.reports.rows import AttackRow, SkippedRow
+from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.transcript import Public, Round, Transcript, Uploads, View

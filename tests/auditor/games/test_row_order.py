@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 from fedrec_auditor import RecordingWriter, attack_recording, audit_system
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.auditor.games.row_order import ClientOrder, ItemOrder, SimulatedClient
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.severity import Severity
+from fedrec_auditor.reports.record.leaks import Severity
+from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

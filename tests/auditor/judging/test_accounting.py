@@ -27,7 +27,7 @@ from fedrec_auditor.auditor.judging.accounting import (
     exact_bounds,
     least_upper_bound,
 )
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp

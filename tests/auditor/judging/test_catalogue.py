@@ -19,7 +19,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.catalogue import Released, entries, find, judge, judge_entry
 from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.entry import Entry
 from fedrec_auditor.targets.systems.base import Population
 

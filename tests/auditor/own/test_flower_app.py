@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.own import flower_app
 from fedrec_auditor.auditor.own.your_system import audit_system
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.targets.systems.base import Population
 from tests.targets.wrapped.flower import apps
 

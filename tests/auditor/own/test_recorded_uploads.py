@@ -18,8 +18,8 @@ from fedrec_auditor.auditor.plan.objects import identity, is_ours
 from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic

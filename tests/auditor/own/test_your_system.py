@@ -27,8 +27,8 @@ from fedrec_auditor.auditor.games import local, round
 from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
 from fedrec_auditor.auditor.run import workload as module
 from fedrec_auditor.auditor.spending.spend import account
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem

@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.plan.plan import (
 )
 from fedrec_auditor.auditor.plan.stated_claim import LARGEST
 from fedrec_auditor.auditor.run.runner import audit
-from fedrec_auditor.reports.rows import leaves
+from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.systems.base import Population
 
 

@@ -8,7 +8,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan, amend, read_plan
 from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 AGES = list(range(20, 50))

@@ -13,7 +13,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.run.tasks import Audit, left_out
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 Install = Callable[..., None]

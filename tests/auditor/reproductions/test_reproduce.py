@@ -23,7 +23,7 @@ from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurab
 from fedrec_auditor.auditor.reproductions.tables import measured as train_and_measure
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
-from fedrec_auditor.reports.rows import ReproducedRow
+from fedrec_auditor.reports.record.rows import ReproducedRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.declarations.paper import TrainedRows
 from tests.command import cli, refusal

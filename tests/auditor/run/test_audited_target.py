@@ -29,9 +29,9 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit
 from fedrec_auditor.auditor.run.workload import Workload
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.reports.glance import glances
-from fedrec_auditor.reports.leaks import leaks
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.leaks import leaks
+from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm

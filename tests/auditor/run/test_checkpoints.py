@@ -17,7 +17,7 @@ from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.checkpoints import FOLDER, Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.tasks import Audit, Task, TaskResult
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
 PLAN = Plan(

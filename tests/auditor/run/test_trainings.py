@@ -10,7 +10,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.run.tasks import Task, TaskResult
 from fedrec_auditor.auditor.run.trainings import combine, over_trainings, shown
-from fedrec_auditor.reports.record import Record
+from fedrec_auditor.reports.record.record import Record
 
 RUNS = 2000
 pytestmark = pytest.mark.usefixtures("few_users")

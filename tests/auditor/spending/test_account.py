@@ -23,7 +23,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vant
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.spending import spend as module
 from fedrec_auditor.auditor.spending.spend import Account, account
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from tests.accountants.published import GAUSSIANS, OPACUS_NOISE, PRINTED, Exact, Printed
 from tests.contracts.events import PRESENCE
 from tests.points import later

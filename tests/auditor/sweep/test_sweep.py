@@ -13,8 +13,8 @@ from fedrec_auditor.auditor.sweep import sweep as module
 from fedrec_auditor.auditor.sweep.grid import Axis, figures_of
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
 from fedrec_auditor.auditor.sweep.until import Condition
-from fedrec_auditor.reports.frontier import AnswerRow
-from fedrec_auditor.reports.sweep import FILES, Sweep
+from fedrec_auditor.reports.record.frontier import AnswerRow
+from fedrec_auditor.reports.record.record import SWEEP_FILES, Sweep
 from tests.command import cli
 
 GIVEN = {
@@ -71,7 +71,7 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
             run(tmp_path)
     monkeypatch.setattr(runner, "_keep", keep)
     run(tmp_path)
-    for name in FILES:
+    for name in SWEEP_FILES:
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
 
 

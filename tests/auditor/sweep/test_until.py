@@ -6,7 +6,7 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.sweep.until import STEPS, STRONGEST, WEAKEST, Condition, search
-from fedrec_auditor.reports.frontier import BEYOND, SweepContents, SweepRow, VariantRow
+from fedrec_auditor.reports.record.frontier import BEYOND, SweepContents, SweepRow, VariantRow
 
 STEP = 2.0 ** (12 / 2**STEPS)
 """How far apart the last two factors of a search are."""

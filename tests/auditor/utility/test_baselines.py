@@ -14,9 +14,9 @@ from scipy import stats
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, means, popularity
 from fedrec_auditor.auditor.utility.held import row
-from fedrec_auditor.reports.rows import UtilityRow
-from fedrec_auditor.reports.section import Section
-from fedrec_auditor.reports.usefulness import shortfall
+from fedrec_auditor.reports.record.rows import UtilityRow
+from fedrec_auditor.reports.record.sections import Section
+from fedrec_auditor.reports.say.metrics import shortfall
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from tests.auditor.utility.scorer import Scorer

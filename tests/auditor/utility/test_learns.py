@@ -10,7 +10,7 @@ import pytest
 
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.reports.rows import UtilityRow
+from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 
 

@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.worlds.one_run import OneRun
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.auditor.worlds.worlds import Worlds
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from tests.contracts.worlds import World, coin, estimate, gaussian, response, worlds_of
 from tests.points import later
 

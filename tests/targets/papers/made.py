@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 

@@ -13,7 +13,7 @@ import pytest
 
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
 from fedrec_auditor.auditor.judging.catalogue import entries, judge
-from fedrec_auditor.reports.catalogue import CatalogueRow
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow
 from fedrec_auditor.targets.declarations.paper import Paper
 
 RIGHT, LOOSE, UNSTATED, WRONG = Arithmetic

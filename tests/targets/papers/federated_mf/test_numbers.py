@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.catalogue import judge
-from fedrec_auditor.reports.catalogue import CatalogueRow, plain_words
+from fedrec_auditor.reports.documents.catalogue import CatalogueRow, plain_words
 from fedrec_auditor.targets.declarations.entry import Computed
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers

@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Unit, Vant
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.own import flower_app
-from fedrec_auditor.reports.rows import Finding
+from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 from tests.targets.wrapped.flower import apps

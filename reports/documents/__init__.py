@@ -1,0 +1,1 @@
+"""What is said, once for every writer: documents, their tables and drawings."""

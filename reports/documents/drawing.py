@@ -1,0 +1,192 @@
+"""Strokes of SVG: lines, boxes, text and curves in the page's colours, and where labels stand.
+
+Colours are CSS variables, so that one drawing serves light, dark and print. Nothing has an
+identifier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from xml.sax.saxutils import escape
+
+from fedrec_auditor.reports import say
+
+Place = Callable[[float], float]
+"""The place of a value on an axis."""
+SIZE, SMALL = 12.0, 10.5
+"""Of text, in the units of a drawing: 8 and 7 points where 366 units are a column of 86 mm."""
+
+
+def axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
+    """The places of values from ``low`` to ``high``; others stand at the ends.
+
+    Those of a ``log`` axis are powers of ten.
+
+    >>> [axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
+    [0.0, 100.0, 200.0]
+    """
+
+    def place(value: float) -> float:
+        if log:
+            value = math.log10(value) if value > 0.0 else -math.inf
+        return start + min(max((value - low) / (high - low), 0.0), 1.0) * (end - start)
+
+    return place
+
+
+def cut(words: str, letters: int) -> str:
+    """At most so many letters."""
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"
+
+
+def box(x: float, y: float, width: float, height: float, colour: str) -> str:
+    """A filled box; the pale one has an edge."""
+    at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
+    return f'<rect {at} fill="var(--{colour})"{edge}/>'
+
+
+def line(x: float, y: float, to_x: float, to_y: float, colour: str, width: float) -> str:
+    """A straight line."""
+    ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
+    return f'<line {ends} stroke="var(--{colour})" stroke-width="{width}"/>'
+
+
+def dot(x: float, y: float, colour: str) -> str:
+    """A filled circle."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="var(--{colour})"/>'
+
+
+def ring(x: float, y: float, colour: str) -> str:
+    """An open circle."""
+    stroke = f'stroke="var(--{colour})" stroke-width="1.6"'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="none" {stroke}/>'
+
+
+def diamond(x: float, y: float, colour: str) -> str:
+    """A filled diamond."""
+    return area(((x - 5, y), (x, y - 5), (x + 5, y), (x, y + 5)), colour)
+
+
+def curve(
+    points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
+) -> str:
+    """A line through points."""
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    stroke = f'stroke="var(--{colour})" stroke-width="{width}"{dashed}'
+    return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
+
+
+def area(points: Sequence[tuple[float, float]], colour: str) -> str:
+    """A filled area within points."""
+    return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
+
+
+def text(
+    x: float,
+    y: float,
+    words: str,
+    *,
+    bold: bool = False,
+    muted: bool = False,
+    colour: str = "",
+    anchor: str = "start",
+    size: float = SIZE,
+) -> str:
+    """Words from, around or up to a point: ``anchor`` is start, middle or end; no markup."""
+    weight = ' font-weight="600"' if bold else ""
+    at = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    colour = colour or ("muted" if muted else "ink")
+    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:g}"'
+    return f'<text {place}{weight}{at} fill="var(--{colour})">{escape(say.legal(words))}</text>'
+
+
+def moved(x: float, y: float, drawn: Sequence[str]) -> str:
+    """Strokes with their origin elsewhere."""
+    return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
+
+
+def svg(width: float, height: float, drawn: Sequence[str]) -> str:
+    """The whole drawing; what it shows is said beside it."""
+    size = f"0 0 {width:g} {height:g}"
+    return f'<svg aria-hidden="true" viewBox="{size}">{"".join(drawn)}</svg>'
+
+
+def _joined(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+RINGS = (0.0, 9.0, 18.0, 30.0, 44.0)
+"""How far from next to its point a label may stand."""
+NEXT_TO = RINGS[1]
+"""From here on a line leads from the label to its point."""
+_LETTER, _RADIUS = 0.62, 5.0
+_COVERED, _MORE = 100.0, 50.0
+"""What it costs to cover a label or point at all, and by its area; of a line the area costs 1, and
+so does a unit of distance."""
+
+
+def width_of(words: str, size: float) -> float:
+    """About how wide words are in this size: a digit of DejaVu Sans each."""
+    return _LETTER * size * len(words)
+
+
+def label_places(
+    points: Sequence[Point],
+    labels: Sequence[str],
+    size: float,
+    within: Box,
+    marks: Sequence[Point] = (),
+    lines: Sequence[Box] = (),
+) -> list[Box]:
+    """A box for the label of each of the ``points``, in their order, inside ``within``.
+
+    Each takes the cheapest of 8 directions and 5 distances. To cover a point or another label costs
+    most, and as much to cover one of the other ``marks``; ``lines`` may be covered.
+    """
+    taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
+    found: list[Box] = []
+    for point, words in zip(points, labels, strict=True):
+        size_of = (width_of(words, size), size)
+        choices = [
+            (_cost(box, taken, lines) + ring, number, box)
+            for number, (ring, box) in enumerate(_around(point, size_of, within))
+        ]
+        best = min(choices)[-1]
+        found.append(best)
+        taken.append(best)
+    return found
+
+
+def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box]]:
+    """Boxes around a point, the nearest first, with their distances; moved inside ``within``."""
+    (x, y), (width, height) = point, size
+    gap = _RADIUS + 1.0
+    for ring in RINGS:
+        far = gap + ring
+        lefts = {1: x + far, 0: x - width / 2.0, -1: x - far - width}
+        tops = {1: y + far, 0: y - height / 2.0, -1: y - far - height}
+        near = 0.5 * far
+        corners = {1: x + near, -1: x - near - width}
+        for across, down in ((1, -1), (1, 0), (1, 1), (-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1)):
+            left = corners[across] if across and down else lefts[across]
+            left = min(max(left, within[0]), within[2] - width)
+            top = min(max(tops[down], within[1]), within[3] - height)
+            yield ring, (left, top, left + width, top + height)
+
+
+def _cost(box: Box, taken: Sequence[Box], lines: Sequence[Box]) -> float:
+    covered = [area for other in taken if (area := _shared(box, other)) > 0.0]
+    crossed = sum(_shared(box, line) for line in lines)
+    return _COVERED * len(covered) + _MORE * sum(covered) + crossed
+
+
+def _shared(box: Box, other: Box) -> float:
+    """The area that two boxes share."""
+    across = min(box[2], other[2]) - max(box[0], other[0])
+    down = min(box[3], other[3]) - max(box[1], other[1])
+    return max(across, 0.0) * max(down, 0.0)

@@ -1,0 +1,473 @@
+"""One system as a document: what it comes to first, and behind it what that rests on.
+
+Its last part answers what regulators ask, from the record and nothing else. The three risks are
+those of the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are
+those of NIST SP 800-226 on evaluating promises of differential privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from fedrec_auditor.accountants.statements import Basis
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict, refutes
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents.document import (
+    Block,
+    Cell,
+    Facts,
+    Grid,
+    Listing,
+    Paragraph,
+    Passage,
+    Picture,
+    Pictures,
+    Said,
+    Text,
+    facts,
+    grid,
+    pictures,
+    remarks,
+    sentences,
+    told_of,
+    told_once,
+)
+from fedrec_auditor.reports.documents.figures import hit_row, interval, scale, system_figures
+from fedrec_auditor.reports.record.leaks import Leak, comparable, left_open
+from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
+from fedrec_auditor.reports.record.sections import Anchor, Section, worst_first
+from fedrec_auditor.reports.say import metrics
+from fedrec_auditor.reports.say.glance import Glance, glances, hidden_words, summary
+from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
+
+_RISKS = {
+    "Singling out": ("reconstruction", "user-level membership inference"),
+    "Linkability": ("linkage",),
+    "Inference": ("attribute inference", "membership inference"),
+}
+"""Each risk, and the families of attacks that try it."""
+
+
+def filing_part(record: Contents, glance: Glance) -> Passage:
+    """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
+    risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
+    summary = (
+        *_subject(record, glance),
+        glance.sentence,
+        f"Attacks: {glance.got_words}.",
+        *(f"{risk}: {text}" for risk, text in risks),
+        say.phrase("note", "limit"),
+        f"Measure: {glance.todo}",
+    )
+    text = Paragraph(" ".join(summary))
+    copied = Passage("For a data protection impact assessment", (text,))
+    blocks = (Facts((*risks, *_epsilon(glance))), copied)
+    return Passage("For those who file it", blocks, folded=True, detail=True)
+
+
+def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
+    """The most that attacks of these families got, or what they would have shown."""
+    above = (*glance.leaking, *glance.little)
+    best = next((leak for leak in above if leak.row.family in families), None)
+    tried = [row for row in comparable(record) if row.target == glance.section.target]
+    rows = [row for row in tried if row.family in families]
+    if best is not None:
+        row, much = best.row, ", little more than is guessed" if best.little else ""
+        return f"Shown{much}: {metrics.got_words(row)} ({row.attack}, {row.vantage})."
+    if rows:
+        names = ", ".join(dict.fromkeys(row.attack for row in rows))
+        return f"Not shown by {names}: {left_open(rows, len(tried))}."
+    return "Not tested."
+
+
+def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
+    finding = glance.section.headline_finding
+    if finding is None:
+        yield "Epsilon", "No claim was judged."
+        return
+    scope, claim = finding.scope, finding.claim
+    yield "Claimed", say.claimed(claim)
+    yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
+    yield "Neighbours", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
+    yield "Who may look", f"What is {say.VANTAGES[scope.vantage]}, {say.HORIZONS[scope.horizon]}."
+    yield "Accounting", say.proved(finding)
+    yield "Lower bound", say.measured(finding)
+    if math.isfinite(claim.epsilon):
+        yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
+
+
+def _subject(record: Contents, glance: Glance) -> Iterator[str]:
+    """Facts without which no number may be read: what was audited, how, and how bad it is."""
+    data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
+    on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
+    yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
+    if not glance.section.own:
+        yield "It is a re-implementation of what its paper prints, not its authors' code."
+    if glance.section.quick:
+        cut = metrics.cut_short(glance.section)
+        of = f": it trained {cut} rounds" if cut else ""
+        yield f"The audit was quick{of}; one that finds nothing is no evidence."
+    yield f"Severity: {glance.assessment.words.lower()}."
+    if gap := glance.assessment.gap:
+        yield f"Not assessed: {gap}."
+
+
+ASSUMED = "What the attacker is assumed to know, and what is counted"
+"""The title of what is to be known of attacks."""
+_MOST = 5
+"""Figures of a system that beat guessing and are shown at once; the others are folded."""
+
+
+def system_document(
+    record: Contents, glance: Glance, anchor: Anchor | None = None, *, alone: bool = True
+) -> Passage:
+    """All that the record says of a system.
+
+    A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
+    Not ``alone``, it lacks what a report tells of all systems together: what is
+    assumed of attackers, the count of figures by attack, what could not run.
+    """
+    section, page = glance.section, anchor is not None
+    headline = section.headline_finding
+    hit = hit_row(glance)
+    main = facts(
+        ("What to do", glance.todo),
+        ("For one person", say.guess_words(headline) if headline else ""),
+        ("Most at risk", metrics.risk_words(hit) if hit else ""),
+        ("Training", say.capitalized(glance.broken)),
+        ("Utility", metrics.utility_line(section, record)),
+    )
+    drawn = list(system_figures(glance)) if page else []
+    curves = [each for each in drawn if each.kind in ("roc", "users")]
+    places = ("",) * len(section.findings) if anchor is None else anchor.findings
+    placed = zip(section.findings, places, strict=True)
+    ordered = sorted(placed, key=lambda pair: (bool(pair[0].game), *worst_first(pair[0])))
+    blocks: list[Block] = [
+        Paragraph(glance.sentence),
+        main,
+        *pictures(each for each in drawn if each not in curves),
+        *claim_parts(ordered, page=page),
+    ]
+    if section.others:
+        others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
+        blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
+    if section.attacks:
+        blocks.append(_attacks(record, glance, pictures(curves), page=page, alone=alone))
+    if section.skipped and alone:
+        blocks.append(_skipped(section))
+    if section.utility:
+        blocks.append(_utility(section))
+    blocks.append(filing_part(record, glance))
+    return Passage(section.target, tuple(blocks), place=glance.anchor if alone else "")
+
+
+def claim_parts(
+    placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
+) -> Iterator[Passage]:
+    """A part a claim, with its findings, in the order of these; all but the worst are folded.
+
+    ``placed`` are findings and their addresses in a page. Where they are ``plain`` a sentence says
+    what each comes to.
+    """
+    findings = [finding for finding, _ in placed]
+    worst = min(findings, key=worst_first, default=None)
+    papers: set[str] = set()
+    for claim in dict.fromkeys(finding.claim for finding in findings):
+        judged = [pair for pair in placed if pair[0].claim == claim]
+        notes = remarks([finding.note for finding, _ in judged])
+        promised = math.isfinite(claim.epsilon)
+        paper, _, place = claim.source.partition(", section")
+        said = say.claimed(claim) if promised else ""
+        about = facts(
+            ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
+            ("In our words", claim.statement),
+            ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
+            ("For one person", say.claimed_guess_words(claim) if plain and promised else ""),
+        )
+        parts = (
+            Passage(
+                say.listed(_scope_words(finding), say.asked_words(finding), by="; "),
+                (
+                    *([Paragraph(say.found_guess_words(finding))] if plain else []),
+                    facts(
+                        ("Proved", say.proved(finding)),
+                        ("Shown", say.measured(finding)),
+                        ("Why", _why(finding)),
+                        ("Note", note),
+                        ("Repair", finding.repair),
+                    ),
+                    *_witness(finding, page=page),
+                ),
+                verdict=say.verdict_words(finding),
+                colour=finding.verdict,
+                folded=finding is not worst,
+                place=place,
+            )
+            for (finding, place), note in zip(judged, notes, strict=True)
+        )
+        papers.add(paper)
+        title = "No claim"
+        if promised:
+            what = "Epsilon" if claim.basis is Basis.DERIVED else "Claim of epsilon"
+            title = say.listed(f"{what} {say.number(claim.epsilon)}", say.basis_words(claim))
+        yield Passage(title, (about, *parts))
+
+
+def _scope_words(finding: Finding) -> str:
+    """The scope of a finding, with its neighbours where the claim above it names no such ones."""
+    claim = finding.claim
+    told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
+    return (say.brief_scope_words if told else say.pair_scope_words)(finding.scope)
+
+
+def _why(finding: Finding) -> str:
+    """The part of a verdict's reason that the numbers beside it do not say."""
+    shown, proof = finding.measured, finding.accounted
+    if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
+        return finding.reason
+    exceeded = finding.verdict is Verdict.NO_CLAIM and math.isfinite(finding.claim.epsilon)
+    told = finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
+    if told and not exceeded:
+        return ""
+    if finding.verdict is not Verdict.INCOMPARABLE:
+        return finding.reason
+    differences, _, there = finding.reason.partition(" In this scope ")[0].partition("). ")
+    return there or differences
+
+
+def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
+    refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
+    if finding.measured is None or not finding.measured.witness or not (refuted or page):
+        return
+    title = "Counterexample" if refuted else "The pair of inputs that tells most"
+    rows = tuple(
+        (say.capitalized(name), text) for name, text in say.witness_words(finding.measured)
+    )
+    yield Passage(title, (Facts(rows),), folded=not refuted)
+
+
+def _attacks(
+    record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
+) -> Passage:
+    """The figures that beat guessing in full, and the numbers of all others."""
+    leaking = _varied(glance.leaking)
+    but = f"; {glance.unseen}" if glance.rows and not leaking else ""
+    blocks: list[Block] = [
+        Paragraph(
+            f"Corrected for all, {len(leaking)} of {glance.rows:,} figures beat guessing by "
+            f"{say.percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
+            f"less{but}."
+        )
+    ]
+    if leaking:
+        blocks.append(_leaks(leaking[:_MOST], page=page))
+    if alone and (notes := assumed(glance)):
+        blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
+    blocks += curves
+    if alone and (counts := _counts(record, glance)):
+        blocks.append(Listing(counts))
+    blocks.append(_map(glance))
+    return Passage("Attacks", tuple(blocks))
+
+
+def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
+    low, high = scale([leak.row for leak in leaking])
+    columns: dict[str, Callable[[Leak], Cell]] = {"What an attacker got": _gained, "Value": _value}
+    caption = ""
+    if page:
+        caption = say.phrase("caption", "leaks", low=say.number(low), high=say.number(high))
+        columns["Against guessing"] = lambda leak: Picture(
+            interval(leak.row, low, high), _bar_words(leak.row)
+        )
+    columns["Guessed without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
+    return grid(leaking, columns, caption)
+
+
+def _gained(leak: Leak) -> Said:
+    row = leak.row
+    support = (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
+    return Said(say.capitalized(metrics.gain_words(row, row.value)), support)
+
+
+def _value(leak: Leak) -> Said:
+    row, gain = leak.row, leak.row.gain
+    support = (
+        f"{ends_words(row)} at {say.percent(row.confidence)}, {trainings_words([row])}",
+        "" if gain is None else f"above guessing by {ends_words(gain)}",
+        f"at least {say.brief(leak.low)}, corrected",
+        metrics.further_words(row),
+    )
+    return Said(say.brief(row.value), tuple(filter(None, support)))
+
+
+def _bar_words(row: AttackRow) -> str:
+    ends = f"interval {say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
+    return f"{row.metric} {say.brief(row.value)}, {ends}, baseline {metrics.baseline_words(row)}"
+
+
+def _varied(leaking: Sequence[Leak]) -> list[Leak]:
+    """The leaks in their order, but the first of each kind of figure before all others."""
+    first: dict[tuple[str, str], Leak] = {}
+    for leak in leaking:
+        first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
+    kinds = list(first.values())
+    return [*kinds, *(leak for leak in leaking if leak not in kinds)]
+
+
+def assumed(glance: Glance) -> tuple[tuple[str, str], ...]:
+    """Assumptions of attacks that beat guessing."""
+    rows = [leak.row for leak in _varied(glance.leaking)]
+    return told_of((row.attack, text) for row in rows for text in sentences(row.note) if text)
+
+
+_COUNTED = (("are not shown to beat guessing", True), ("have no figure for guessing", False))
+"""Figures that beat no guess, by whether they can be held against one."""
+
+
+def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
+    """How many figures of which attack do not beat guessing, or cannot be held against it."""
+    beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
+    compared = {id(row) for row in comparable(record)}
+    others = [row for row in glance.section.attacks if id(row) not in beaten]
+    lines = []
+    for words, whether in _COUNTED:
+        rows = [row.attack for row in others if (id(row) in compared) is whether]
+        if rows:
+            names = ", ".join(f"{name} {count}" for name, count in Counter(rows).items())
+            lines.append(f"{len(rows):,} {words}: {names}.")
+    return tuple(lines)
+
+
+def _map(glance: Glance) -> Passage:
+    """Every figure, beside what is guessed."""
+    rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
+    over = f" {trainings_words(rows)}" if rows else ""
+    marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
+    columns: dict[str, Callable[[AttackRow], Cell]] = {
+        "Attack, who looks": lambda row: f"{row.attack}, {row.vantage}",
+        "Figure": lambda row: row.metric,
+        "Value": lambda row: f"{say.brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
+        "Guessed without": lambda row: "" if row.baseline is None else say.brief(row.baseline),
+        "Above it by": lambda row: ends_words(row.ahead) if row.ahead else "",
+    }
+    table = grid(rows, columns, say.phrase("caption", "figures", over=over))
+    title = f"All {say.counted(len(rows), 'figure')}, {len(above)} of them above guessing"
+    return Passage(title, (table,), folded=True, detail=True)
+
+
+def _skipped(section: Section) -> Passage:
+    some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
+    from_some = f", {len(some)} from some vantage" if some else ""
+    title = f"Attacks that could not run: {len(set(section.unplayed))} at all{from_some}"
+    return Passage(title, (Facts(reasons(section.skipped)),), folded=True)
+
+
+def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
+    """Each reason with the attacks that it holds for, behind the parts of them if not for all."""
+    parts: dict[tuple[str, str], list[str]] = {}
+    for row in skipped:
+        part, colon, rest = row.reason.partition(": ")
+        alike = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
+        shared = bool(colon) and alike and ". " not in part  # a part is named, no sentence ends
+        reason, what = (rest, [part]) if shared else (row.reason, [])
+        parts.setdefault((row.attack, reason), []).extend(what)
+    return told_of(
+        (attack, f"{'; '.join(of)}: {reason}" if of else reason)
+        for (attack, reason), of in parts.items()
+    )
+
+
+_UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
+    "Metric": lambda row: row.metric,
+    "Here": interval_words,
+    "Baseline": metrics.beside_words,
+    "Random": lambda row: say.brief(row.random),
+    "The paper": lambda row: "none" if row.paper_value is None else say.brief(row.paper_value),
+}
+
+
+def _utility(section: Section) -> Passage:
+    alike: dict[tuple[str, float, int], list[UtilityRow]] = {}
+    for row in section.utility:
+        alike.setdefault((row.protocol, row.confidence, row.n), []).append(row)
+    blocks: list[Block] = []
+    for (protocol, confidence, n), rows in alike.items():
+        caption = (
+            f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
+            f"{say.percent(confidence)} confidence, {n:,} tested"
+        )
+        blocks.append(grid(rows, _UTILITY, caption))
+        for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
+            of = ", ".join(row.metric for row in rows if row.paper_note == note)
+            blocks.append(Paragraph(f"{of}: {note}"))
+    title = f"Utility in full: {say.counted(len(section.utility), 'figure')}"
+    return Passage(title, tuple(blocks), folded=True, detail=True)
+
+
+_SYSTEMS: dict[str, Callable[[Glance], Cell]] = {
+    "Severity": lambda glance: glance.assessment.words,
+    "System": lambda glance: glance.section.target,
+    "Claim": lambda glance: glance.verdict,
+    "What an attacker got": lambda glance: glance.got_words,
+    "Utility": lambda glance: glance.shortfall,
+}
+
+
+def report_document(record: Contents) -> Passage:
+    """All that a record says."""
+    seen, origin, data = glances(record), record.provenance, record.provenance.data
+    read, made, limit = "none were read", list[str](), say.phrase("note", "limit")
+    if data is not None:
+        of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
+        read = f"{data.name} ({', '.join(say.counted(n, what) for what, n in of.items())})"
+        made.append(f"data digest {data.digest}")
+    made += [f"{name} {version}" for name, version in sorted(origin.versions.items())]
+    said = [("Not completed", error) for error in record.errors]
+    said += [("Left out", note) for note in record.notes]
+    blocks: list[Block] = [
+        Paragraph(f"Data: {read}; seed {origin.seed}. {limit} {say.phrase('note', 'intervals')}"),
+        Paragraph(f"{summary(record)} {hidden_words(record)} {say.phrase('note', 'in-full')}"),
+    ]
+    blocks += [Facts(tuple(said))] if said else []
+    blocks += [grid(seen, _SYSTEMS)] if seen else []
+    blocks += (system_document(record, glance, alone=False) for glance in seen)
+    if record.attacks:
+        blocks += [_by_system(record, seen), Passage(ASSUMED, (_by_attack(seen, assumed),))]
+    if record.skipped:
+        why = _by_attack(seen, lambda glance: reasons(glance.section.skipped))
+        blocks.append(Passage("Attacks that could not run", (why,)))
+    blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
+    return told_once(Passage("Privacy audit", tuple(blocks)))
+
+
+def _by_system(record: Contents, seen: Sequence[Glance]) -> Passage:
+    """How many figures of which attack beat guessing, and of how many, by system."""
+    above = {id(x.row) for glance in seen for x in (*glance.leaking, *glance.little)}
+    compared = Counter((row.attack, row.target) for row in comparable(record))
+    won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
+    lost = {(attack, g.section.target) for g in seen for attack in g.section.unplayed}
+    names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
+
+    def cell(attack: str, glance: Glance) -> str:
+        key = (attack, glance.section.target)
+        return f"{won[key]}/{compared[key]}" if key in compared else "no" if key in lost else ""
+
+    caption = "Figures that beat guessing, of those that have a guess. no: the attack could not run"
+    rows = tuple((attack, *(cell(attack, glance) for glance in seen)) for attack in sorted(names))
+    heads = ("Attack", *(glance.section.target for glance in seen))
+    return Passage("Attacks against systems", (Grid(caption, heads, rows),))
+
+
+def _by_attack(
+    seen: Sequence[Glance], notes_of: Callable[[Glance], Iterable[tuple[str, str]]]
+) -> Facts:
+    """Notes on attacks: each sentence once, behind all systems that it is about."""
+    on: dict[str, list[tuple[str, str]]] = {}
+    for glance in seen:
+        for attack, note in notes_of(glance):
+            pairs = ((glance.section.target, sentence) for sentence in sentences(note))
+            on.setdefault(attack, []).extend(pairs)
+    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in told_of(pairs))
+    return Facts(tuple((f"{attack}: {systems}", text) for attack, (systems, text) in rows))

@@ -1,0 +1,286 @@
+"""The figure of a sweep: utility upwards, against what attacks gain and against epsilon, by system.
+
+A block is ``BLOCK`` units wide: left what an attack gains, right epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+
+from fedrec_auditor.reports.documents import drawing
+from fedrec_auditor.reports.documents.drawing import (
+    NEXT_TO,
+    SMALL,
+    Box,
+    Place,
+    axis,
+    cut,
+    label_places,
+    width_of,
+)
+from fedrec_auditor.reports.record.frontier import UNPROTECTED, Frontier, Point
+from fedrec_auditor.reports.say.metrics import ERRORS
+
+BLOCK = 346.0
+"""Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
+_GAP = 44.0
+"""Between two blocks that stand side by side: with margins 756, a page's width of 178 mm."""
+_PANEL, _PLOT, _HEAD, _LINE, _SPACE = 139.0, 120.0, 52.0, 13.0, 16.0
+_LEFT, _RIGHT = 32.0, 197.0  # of the panels
+_FLOOR = _HEAD + _PLOT
+_LETTERS, _LABEL = 22, 50
+"""As many letters fit below a panel, and above a block."""
+_LEAST, _MOST = -2, 3
+"""Powers of ten beyond which the axis of epsilon does not go: what lies there sits at the end."""
+_DECADES = 3
+"""So many have a number each."""
+_HOPELESS = 2.0
+"""Errors so many times those of what is simpler, and worse ones, sit at the end of their axis."""
+_PRIVACY = "privacy"
+
+
+def figure(systems: Sequence[Frontier], note: str = "") -> str:
+    """The drawing, SVG: a legend, and a block for each system, two abreast if there are several."""
+    columns = min(2, max(1, len(systems)))
+    width = columns * BLOCK + (columns - 1) * _GAP
+    drawn, top = _legend(width)
+    for first in range(0, len(systems), columns):
+        blocks = [_block(system) for system in systems[first : first + columns]]
+        for number, (strokes, _) in enumerate(blocks):
+            drawn.append(drawing.moved(number * (BLOCK + _GAP), top, strokes))
+        top += max(height for _, height in blocks)
+    for words in textwrap.wrap(note, int(width / width_of("x", SMALL))):
+        drawn.append(_small(0.0, top, words))
+        top += _LINE
+    return drawing.svg(width, top, drawn)
+
+
+def legend() -> str:
+    """The meanings of a block's signs, as a drawing of its own."""
+    drawn, height = _legend(BLOCK)
+    return drawing.svg(BLOCK, height, drawn)
+
+
+def block(system: Frontier) -> str:
+    """The block of one system, as a drawing of its own."""
+    drawn, height = _block(system)
+    return drawing.svg(BLOCK, height, drawn)
+
+
+def _legend(width: float) -> tuple[list[str], float]:
+    """The legend in lines of this width, and where it ends."""
+    signs: dict[str, Callable[[float, float], str]] = {
+        "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
+        UNPROTECTED: lambda x, y: drawing.diamond(x, y, "ink"),
+        "popularity, or two means": lambda x, y: _level(x - 9, x + 9, y, 0),
+        "random, or mean of all ratings": lambda x, y: _level(x - 9, x + 9, y, 1),
+        "epsilon claimed": lambda x, y: drawing.ring(x, y, "claim"),
+        "proved at most": lambda x, y: drawing.line(x, y - 5, x, y + 5, "ink", 2),
+        "shown at least": lambda x, y: drawing.dot(x, y, "leak"),
+    }
+    drawn, x, y = list[str](), 0.0, 8.0
+    for words, sign in signs.items():
+        wide = 24.0 + width_of(words, SMALL)
+        if x and x + wide > width:
+            x, y = 0.0, y + _LINE + 2.0
+        drawn += [sign(x + 9.0, y), _small(x + 22.0, y + 4.0, words)]
+        x += wide + 4.0
+    return drawn, y + _SPACE
+
+
+def _block(system: Frontier) -> tuple[list[str], float]:
+    """The strokes of a block, and its height."""
+    low, high = _ends(system)
+    height = axis(low, high, *((_HEAD, _FLOOR) if system.falls else (_FLOOR, _HEAD)))
+    drawn = [
+        drawing.text(0.0, 11.0, cut(system.target, _LABEL), bold=True),
+        _small(0.0, 25.0, _label_words(system)),
+        drawing.area(((0.0, 41.0), (8.0, 41.0), (4.0, 33.0)), "muted"),
+        _small(12.0, 41.0, f"better: {system.measure}"),
+    ]
+    for left in (_LEFT, _RIGHT):
+        right = left + _PANEL
+        drawn.append(drawing.line(left, _FLOOR, right, _FLOOR, "ink", 1))
+        drawn.append(drawing.line(left, _HEAD, left, _FLOOR, "ink", 1))
+        if system.relative:
+            drawn.append(drawing.line(left, height(1.0), right, height(1.0), "line", 1))
+        for number, level in enumerate(system.levels):
+            drawn += [_level(left, right, height(end), number) for end in level.ends]
+    ticks = {value: f"{value:g}" for value in _ticks(low, high, 4)}
+    if system.falls and max(point.utility.value for point in system.points) > high:
+        ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
+        ticks[high] = f"≥{high:.2g}"
+    for value, words in ticks.items():
+        y = height(value) + 4.0
+        drawn.append(drawing.text(_LEFT - 4.0, y, words, anchor="end", size=SMALL))
+    drawn += _gains(system, height)
+    drawn += _epsilons(system, height)
+    attack = f"gain over guessing of {system.attack}" if system.attack else ""
+    gains, lines = _below(_LEFT, attack, "no attack was run")
+    epsilon = f"epsilon of {system.scope}" if system.scope else ""
+    losses, others = _below(_RIGHT, epsilon, "no epsilon is told")
+    return [*drawn, *gains, *losses], _FLOOR + 28.0 + max(lines, others) * _LINE + _SPACE
+
+
+def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
+    """The name of an axis below its panel, with an arrow if it has one; the number of its lines."""
+    if not words:
+        return [_small(left, _FLOOR + 28.0, none)], 1
+    y = _FLOOR + 28.0
+    drawn = [drawing.area(((left, y - 4), (left + 8, y - 8), (left + 8, y)), "muted")]
+    lines = textwrap.wrap(f"better: {words}", _LETTERS, initial_indent="  ")
+    for number, line in enumerate(lines):
+        indent = 0.0 if number else 12.0
+        drawn.append(_small(left + indent, y + number * _LINE, line.strip()))
+    return drawn, len(lines)
+
+
+def _ends(system: Frontier) -> tuple[float, float]:
+    """The ends of the axis of utility: from 0 but for errors; of an interval what fits."""
+    levels = [end for level in system.levels for end in level.ends]
+    worst = _HOPELESS * max(levels) if levels and system.falls else math.inf
+    values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
+    values += [1.0] if system.relative else []
+    errors = system.metric in ERRORS
+    low, high = (min(values) if errors else 0.0), max(values)
+    span = high - low or abs(high) or 1.0
+    ends = [end for point in system.points for end in point.utility.ends]
+    high = max(high, *(min(end, high + span) for end in ends))
+    low = min(low, *(max(end, low - span) for end in ends)) if errors else low
+    rim = 0.06 * (high - low)
+    return (low - rim if errors else low), high + rim
+
+
+def _gains(system: Frontier, height: Place) -> list[str]:
+    """The points in the left panel, by what the attack gains."""
+    told = [(point, point.gain) for point in system.points if point.gain is not None]
+    ends = [end for _, gain in told for end in gain.ends]
+    low, high = min([0.0, *ends]), max([0.1, *ends])
+    rim = 0.04 * (high - low)
+    place = axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
+    drawn = [drawing.line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
+    drawn += [_tick(place(value), f"{value:g}") for value in (_ticks(low, high, 3) if told else ())]
+    marks, lines = list[tuple[float, float]](), list[Box]()
+    for point, gain in told:
+        x, y = place(gain.value), height(point.utility.value)
+        (west, east), ends = map(place, gain.ends), sorted(map(height, point.utility.ends))
+        drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.unprotected))
+        marks.append((x, y))
+        lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]
+    if _one_axis(system):
+        path = [mark for mark, (point, _) in zip(marks, told, strict=True) if not point.unprotected]
+        drawn.insert(0, drawing.curve(path, "muted", 0.8))
+    lines += _across(system, _LEFT, height)
+    return [*drawn, *_labels([point for point, _ in told], marks, _LEFT, (), lines)]
+
+
+def _epsilons(system: Frontier, height: Place) -> list[str]:
+    """The points in the right panel, by epsilon as claimed, proved and shown."""
+    told = [point for point in system.points if point.epsilons]
+    values = [value for point in told for value in point.epsilons.values()]
+    low, high = _powers(values)
+    place, end = axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
+    powers = range(low, high + 1) if high - low <= _DECADES else (low, (low + high) // 2, high)
+    drawn = list[str]()
+    for power in powers if told else ():
+        words = f"{10.0**power:g}"
+        if power == low and min(values) < 10.0**low:
+            words = f"≤{words}"
+        if power == high and max(values) > 10.0**high:
+            words = "∞" if math.isinf(max(values)) else f"≥{words}"
+        drawn.append(_tick(place(10.0**power), words, "end" if power == high else "middle"))
+    firsts, marks, lines = list[tuple[float, float]](), list[tuple[float, float]](), list[Box]()
+    for point in told:
+        y = height(point.utility.value)
+        at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
+        if "shown" in at:
+            x, to = at["shown"], at.get("proved", end)
+            drawn += [drawing.line(x, y, to, y, "pale", 3), drawing.dot(x, y, "leak")]
+            lines.append((x, y - 2, to, y + 2))
+        if "proved" in at:
+            drawn.append(drawing.line(at["proved"], y - 5, at["proved"], y + 5, "ink", 2))
+        if "claimed" in at:
+            drawn.append(drawing.ring(at["claimed"], y, "claim"))
+        marks += [(x, y) for x in at.values()]
+        firsts.append((next(iter(at.values())), y))
+    lines += _across(system, _RIGHT, height)
+    return [*drawn, *_labels(told, firsts, _RIGHT, marks, lines)]
+
+
+def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
+    """The powers of ten where the axis of these epsilons ends; infinite ones take one more."""
+    powers = [math.log10(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
+    low = min(max(math.floor(min(powers)), _LEAST), _MOST - 1)
+    high = max(min(math.ceil(max(powers)), _MOST), low + 1)
+    return low, high + (math.inf in epsilons)
+
+
+def _labels(
+    points: Sequence[Point],
+    at: Sequence[tuple[float, float]],
+    left: float,
+    marks: Sequence[tuple[float, float]],
+    lines: Sequence[Box],
+) -> Iterator[str]:
+    """The values of the settings of points, beside them; from farther away with a line."""
+    within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
+    words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
+    words = [cut(each, _LETTERS) for each in words]
+    boxes = label_places(at, words, SMALL, within, marks, lines)
+    for (x, y), name, box in zip(at, words, boxes, strict=True):
+        near = min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])
+        if math.dist((x, y), near) > NEXT_TO:
+            yield drawing.line(x, y, *near, "muted", 0.6)
+        yield drawing.text(box[0], box[3] - 1.5, name, size=SMALL)
+
+
+def _across(system: Frontier, left: float, height: Place) -> list[Box]:
+    """The lines of levels in a panel."""
+    heights = [height(end) for level in system.levels for end in level.ends]
+    return [(left, y - 1.0, left + _PANEL, y + 1.0) for y in heights]
+
+
+def _label_words(system: Frontier) -> str:
+    """The meaning of the labels of points."""
+    swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
+    names = [part.partition("=")[0] for part in swept.split(", ")]
+    told = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
+    return cut(f"labels: {'/'.join(told)}", _LABEL) if swept else ""
+
+
+def _one_axis(system: Frontier) -> bool:
+    """Whether the points are along one setting, so that a line through them has a meaning."""
+    return all("=" in p.name and ", " not in p.name for p in system.points if not p.unprotected)
+
+
+def _ticks(low: float, high: float, most: int) -> list[float]:
+    """Round values between two ends, at most about so many."""
+    unit = 10.0 ** math.floor(math.log10((high - low) / most))
+    step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [float(f"{number * step:.6g}") for number in range(first, last + 1)]
+
+
+def _tick(x: float, words: str, anchor: str = "middle") -> str:
+    return drawing.text(x, _FLOOR + 13.0, words, anchor=anchor, size=SMALL)
+
+
+def _small(x: float, y: float, words: str) -> str:
+    return drawing.text(x, y, words, muted=True, size=SMALL)
+
+
+def _level(left: float, right: float, y: float, number: int) -> str:
+    """The line of a level: dashed the first, dotted the second."""
+    return drawing.curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
+
+
+def _cross(
+    across: tuple[float, float, float], down: tuple[float, float, float], unprotected: bool = False
+) -> str:
+    """A point in the middle of its intervals."""
+    (west, x, east), (north, y, south) = across, down
+    colour = "ink" if unprotected else "leak"
+    lines = drawing.line(west, y, east, y, colour, 1) + drawing.line(x, north, x, south, colour, 1)
+    return lines + (drawing.diamond(x, y, colour) if unprotected else drawing.dot(x, y, colour))

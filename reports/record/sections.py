@@ -1,0 +1,154 @@
+"""A record cut by target, and the places that targets and findings have in a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.record.rows import (
+    AttackRow,
+    Contents,
+    Finding,
+    Measurement,
+    MessagesRow,
+    SkippedRow,
+    UtilityRow,
+)
+
+_PARTS = ("findings", "attacks", "skipped", "utility", "measurements")
+# An open scope is no fault of the claim: it is weighed last, after what the claim does say.
+_BY_SEVERITY = (
+    Verdict.UNSOUND,
+    Verdict.VIOLATED,
+    Verdict.INCONCLUSIVE,
+    Verdict.UNSUBSTANTIATED,
+    Verdict.CONSISTENT,
+    Verdict.NO_CLAIM,
+    Verdict.INCOMPARABLE,
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Section:
+    """All that a record says of one target; ``others`` are bounds that no finding quotes.
+
+    ``users`` is the number of users of the data, None without data; ``quick`` says that the audit
+    was, ``own`` that the system is the caller's.
+    """
+
+    target: str
+    findings: tuple[Finding, ...]
+    attacks: tuple[AttackRow, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
+    utility: tuple[UtilityRow, ...] = ()
+    messages: MessagesRow | None = None
+    others: tuple[Measurement, ...] = ()
+    users: int | None = None
+    quick: bool = False
+    own: bool = False
+
+    def __repr__(self) -> str:
+        """The target, its verdict and why."""
+        finding = self.headline_finding
+        reason = "No claim was judged." if finding is None else finding.reason
+        return f"{self.target}: {say.verdict_words(finding)}. {reason}"
+
+    @property
+    def violated(self) -> tuple[Finding, ...]:
+        """The findings that refute a claim."""
+        return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
+
+    @property
+    def unplayed(self) -> tuple[str, ...]:
+        """The attacks of which there is a reason why they did not run, and no figure at all."""
+        played = {"utility", *(row.attack for row in self.attacks)}
+        return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in played))
+
+    @property
+    def headline_finding(self) -> Finding | None:
+        """The finding to name first: the most severe verdict, then the largest lower bound."""
+        return min(self.findings, key=worst_first, default=None)
+
+    @property
+    def reach(self) -> Finding | None:
+        """The widest leak in a scope of which the claim does not speak."""
+        apart = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
+        return max(apart, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
+
+
+def sections(record: Contents) -> tuple[Section, ...]:
+    """One section a target, in the order in which the record first names them."""
+    quoted = [(f.target, f.measured) for f in record.findings]
+    data, quick = record.provenance.data, record.plan.get("quick") is True
+
+    def of(name: str) -> Section:
+        rows: dict[str, Any] = {
+            part: tuple(row for row in getattr(record, part) if row.target == name)
+            for part in _PARTS
+        }
+        measured = rows.pop("measurements")
+        return Section(
+            target=name,
+            **rows,
+            messages=next((row for row in record.messages if row.target == name), None),
+            others=tuple(row for row in measured if (name, row.bound) not in quoted),
+            users=None if data is None else data.n_users,
+            quick=quick,
+            own=name in record.own,
+        )
+
+    names = dict.fromkeys(row.target for part in _PARTS for row in getattr(record, part))
+    return tuple(map(of, names))
+
+
+def worst_first(finding: Finding) -> tuple[int, float]:
+    """Key to sort findings: the most severe verdict, then the largest lower bound."""
+    shown = -1.0 if finding.shown is None else finding.shown.epsilon
+    return _BY_SEVERITY.index(finding.verdict), -shown
+
+
+TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
+"""Places of the page that no system can take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The place of a system's page, and those of its ``findings`` in their order."""
+
+    page: str
+    findings: tuple[str, ...]
+
+
+def anchors(record: Contents) -> dict[str, Anchor]:
+    """The places of each target, all different: names as a fragment of an address can have them."""
+    cut = sections(record)
+    pages = distinct((section.target for section in cut), TAKEN)
+    taken, found = (*TAKEN, *pages), {}
+    for section, page in zip(cut, pages, strict=True):
+        scopes = [finding.scope for finding in section.findings]
+        names = distinct((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
+        taken = (*taken, *names)
+        found[section.target] = Anchor(page, tuple(names))
+    return found
+
+
+def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Each name in letters, digits, dots and hyphens; a number behind one that is taken.
+
+    >>> distinct(["dp-privrec", "Mine: v2", "mine-v2", "method"], TAKEN)
+    ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
+    """
+    used, found = set(taken), []
+    for name in names:
+        plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-") or "system"
+        place, count = plain, 1
+        while place in used:
+            count += 1
+            place = f"{plain}-{count}"
+        used.add(place)
+        found.append(place)
+    return found

@@ -1,0 +1,288 @@
+"""The run directory: report.json, from which all else is rendered, and its renderings.
+
+Equal records give equal bytes. Every file appears whole or not at all, and report.json last.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.statements import Basis
+from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.record.leaks import SEVERITY_RULE
+from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
+from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.writers import ci, html, markdown
+
+Kept = TypeVar("Kept", bound=Contents)
+RECORD = "report.json"
+IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+"""Address of the JSON Schema of a record, which every report.json gives in ``$schema``."""
+LOCK = ".lock"
+FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
+LARGEST = 2**28
+"""Most bytes of a record that are read: a hundred times one of all targets."""
+_DAMAGED = "edited or damaged"
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFLNK: "a link",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def encode(record: Contents) -> bytes:
+    """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused.
+
+    Beside the record stand the severity of each target, which ``read`` derives again, and the
+    name of its schema.
+    """
+    data = plain(record.model_dump(mode="python"))
+    data["severity"] = _severity(record)
+    data["$schema"] = IDENTIFIER
+    text = json.dumps(data, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return (say.escaped(text) + "\n").encode()
+
+
+def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
+    """Render ``record`` and write all files of a run directory, report.json last.
+
+    ``gate`` decides what junit.xml calls a failure, and its margin what a leak is.
+    """
+    contents = {
+        "report.html": html.render(record).encode(),
+        "report.md": markdown.render(record).encode(),
+        "junit.xml": ci.junit(record, gate),
+        "report.sarif": ci.sarif(record, gate),
+        RECORD: encode(record),
+    }
+    check_writable(directory)
+    write_all({directory / name: content for name, content in contents.items()})
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: a draft beside it, synced, then moved over it."""
+    write_all({path: content})
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write files, in their order, each whole or not at all; IncompleteError if that fails."""
+    drafts: dict[Path, Path] = {}
+    try:
+        for path, content in contents.items():
+            drafts[path] = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+            with drafts[path].open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, draft in drafts.items():
+            draft.replace(path)
+        for parent in {path.parent for path in contents}:
+            _sync(parent)
+    except OSError as error:
+        raise IncompleteError(
+            f"Expected to write {', '.join(map(str, contents))}, got {error.strerror or error}. "
+            "Free some space there or give another directory."
+        ) from error
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+
+
+def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
+    """The content of a regular file of at most ``most`` bytes, which cannot block or never end.
+
+    OSError, with what is there in ``strerror``, for anything else: a directory, a FIFO, a device, a
+    larger file, and a link unless ``follow``.
+    """
+    mode = os.stat(path, follow_symlinks=follow).st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "a device"), str(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+    return content
+
+
+def read(location: Path, kind: type[Kept]) -> Kept:
+    """The record, as a ``kind`` of contents, of a run directory or of a report.json.
+
+    InputError if it is missing, broken, edited or of another version.
+    """
+    path = location if location.is_file() else location / RECORD
+    try:
+        content = read_regular(path, LARGEST, follow=True)
+    except OSError as error:
+        raise InputError(
+            f"Expected a run directory with {RECORD}, got {location} "
+            f"({error.strerror or error}). Make one with `auditor run --out DIR`."
+        ) from error
+    try:
+        raw = json.loads(content, parse_constant=_refuse, object_hook=_attributed)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"Expected JSON in {path}, got something else ({error}). Run the audit again."
+        ) from error
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != SCHEMA_VERSION:
+        raise InputError(
+            f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
+            "the version of the auditor that wrote it, or run the audit again."
+        )
+    told = raw.pop("severity", None)
+    raw.pop("$schema", None)
+    try:
+        record = kind.model_validate(raw)
+        encode(record)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise _edited(f"a record in {path}", f"{place}: {first['msg']}{more}", _DAMAGED) from error
+    except IncompleteError as error:
+        raise InputError(f"In {path}: {error}") from error
+    except (ArithmeticError, RecursionError) as error:
+        why = f"one of which nothing can be computed ({error})"
+        raise _edited(f"a record in {path}", why, _DAMAGED) from error
+    _check_verdicts(record, path)
+    _check_severity(told, record, path)
+    return record
+
+
+def check_writable(directory: Path) -> None:
+    """Make ``directory`` and try to write in it; InputError if that fails. Call before any work."""
+    probe = directory / f".probe.{secrets.token_hex(8)}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"Expected a directory that can be written, got {directory} "
+            f"({error.strerror or error}). Give another one."
+        ) from error
+    for path in (directory / name for name in (*FILES, LOCK)):
+        odd = path.is_symlink() or (path.exists() and not path.is_file())
+        if path.is_dir() or (odd and path.name == LOCK):  # the others are replaced, not opened
+            kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
+            raise InputError(
+                f"Expected a file or nothing at {path}, got {kind}. Remove it or give another "
+                "directory with --out."
+            )
+
+
+@contextmanager
+def lock(directory: Path) -> Iterator[None]:
+    """Make ``directory`` and lock it for one audit; InputError if it cannot be, or is already.
+
+    Whatever ends the process unlocks it. Where the file system has no locks nothing is locked.
+    """
+    check_writable(directory)
+    lock = FileLock(directory / LOCK, blocking=False)
+    with suppress(OSError):  # a file system without locks
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise InputError(
+                f"Expected a directory in which no other audit runs, got {directory}. "
+                "Wait for it, or give another one with --out."
+            ) from error
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            with suppress(OSError):  # Windows removes it on release
+                (directory / LOCK).unlink()
+        lock.release()
+
+
+def _attributed(values: dict[str, Any]) -> dict[str, Any]:
+    """A claim as it is read: no authors state one of which that is not written."""
+    if {"epsilon", "scope", "statement"} <= values.keys():
+        values.setdefault("basis", Basis.UNKNOWN)
+    return values
+
+
+def _edited(expected: str, got: str, how: str = "edited") -> InputError:
+    """The refusal of a file in which the auditor would have written something else."""
+    return InputError(f"Expected {expected}, got {got}. The file was {how}; run the audit again.")
+
+
+def _check_verdicts(record: Contents, path: Path) -> None:
+    for position, finding in enumerate(record.findings):
+        try:
+            again = finding.judged()
+        except InputError as error:
+            raise InputError(
+                f"In {path}, finding {position} ({finding.target}): {error}"
+            ) from error
+        if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
+            place = f"finding {position} ({finding.target}) of {path}"
+            raise _edited(
+                f"verdict {again.verdict} in {place}, as its claim, proof and measurement give it",
+                f"{finding.verdict} (vacuous={finding.vacuous})",
+            )
+
+
+def _severity(record: Contents) -> dict[str, Any]:
+    """The number of the rule, what it says of each target, and why some may be worse."""
+    asked = {each.section.target: each.assessment for each in glances(record)}
+    return {
+        "rule": SEVERITY_RULE,
+        "targets": {name: str(each.severity) for name, each in asked.items()},
+        "not_assessed": {name: each.gap for name, each in asked.items() if each.gap},
+    }
+
+
+def _check_severity(told: Any, record: Contents, path: Path) -> None:
+    """InputError where a file says what its rows do not; one of another rule, or none, is left."""
+    if not isinstance(told, dict) or told.get("rule") != SEVERITY_RULE:
+        return
+    derived = _severity(record)
+    if told != derived:
+        raise _edited(f"severity {derived} in {path}, as its rows give it", str(told))
+
+
+def plain(value: Any, place: str = "") -> Any:
+    """A value as JSON can hold it, infinity as "inf"; IncompleteError for NaN, with its place.
+
+    >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
+    {'epsilon': 'inf', 'worlds': ['a', 'b']}
+    """
+    if isinstance(value, Mapping):
+        return {str(k): plain(entry, f"{place}.{k}".strip(".")) for k, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry, f"{place}[{i}]") for i, entry in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            raise IncompleteError(f"Expected a number at {place}, got NaN. Drop the row instead.")
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,243 @@
+"""What continuous integration reads of a record: SARIF 2.1.0 (OASIS) and JUnit XML.
+
+A result of SARIF is about a system, not a line of a file: its place is a logical location. The
+physical one beside it, the record or the code that was tested, is there because GitHub refuses
+results without one. Elements of JUnit follow the schema that Jenkins publishes: properties first;
+in a test case error or failure comes before system-out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from fedrec_auditor.accountants.verdict import (
+    DEFAULT_GATE,
+    INCOMPLETE,
+    NOT_ASSESSED,
+    FailOn,
+    Gate,
+    Verdict,
+)
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.record.leaks import Severity, leaks
+from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
+from fedrec_auditor.reports.say.glance import gated, glances
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+LEVELS = {
+    Verdict.UNSOUND: "error",
+    Verdict.VIOLATED: "error",
+    Verdict.UNSUBSTANTIATED: "note",
+    Verdict.INCONCLUSIVE: "note",
+}
+"""The level of a result of SARIF; other verdicts are no result there."""
+_LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
+_RULES = {
+    **{str(verdict): (level, verdict.meaning) for verdict, level in LEVELS.items()},
+    _LEAK: ("warning", say.phrase("rule", _LEAK)),
+    _UNKNOWN: ("note", say.phrase("rule", _UNKNOWN)),
+    _CHECK: ("error", say.phrase("rule", _CHECK)),
+}
+"""The rules of SARIF in their order: the level of their results, and what they mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A thing that was looked at in a target, and what is said of it.
+
+    ``rule`` is what it breaks; ``name`` says which of a target's it is, from one audit to the next.
+    ``kind`` is the element of JUnit, "" of a case that passes, and ``out`` its output.
+    """
+
+    rule: str
+    target: str
+    name: str
+    message: str
+    kind: str = ""
+    out: str = ""
+
+
+def sarif(
+    record: Contents,
+    gate: Gate = DEFAULT_GATE,
+    checks: Sequence[CheckRow] = (),
+    place: tuple[str, int] = ("report.json", 1),
+) -> bytes:
+    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, what is open notes.
+
+    Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
+    """
+    file, line = place
+    physical = {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}
+    rules = [name for name in _RULES if checks or name != _CHECK]
+    driver = {
+        "name": "fedrec-auditor",
+        "version": say.legal(record.provenance.versions.get("fedrec-auditor", "unknown")),
+        "rules": [
+            {
+                "id": name,
+                "shortDescription": {"text": _RULES[name][1]},
+                "defaultConfiguration": {"level": _RULES[name][0]},
+            }
+            for name in rules
+        ],
+    }
+    results = [
+        {
+            "ruleId": each.rule,
+            "ruleIndex": rules.index(each.rule),
+            "level": _RULES[each.rule][0],
+            "message": {"text": _inert(each.message)},
+            "locations": [
+                {
+                    "logicalLocations": [
+                        {"fullyQualifiedName": say.legal(each.target), "kind": "module"}
+                    ],
+                    "physicalLocation": physical,
+                }
+            ],
+            "partialFingerprints": {"audit/v1": _mark(each)},
+        }
+        for each in _results(record, gate, checks)
+    ]
+    invocation: dict[str, Any] = {"executionSuccessful": not record.errors}
+    if record.errors:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "error", "message": {"text": _inert(error)}} for error in record.errors
+        ]
+    run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    return (json.dumps(log, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
+    """The results of SARIF: what breaks a rule, whatever the gate fails on."""
+    for finding in record.findings:
+        if finding.verdict in LEVELS:
+            claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
+            name = f"{claim.epsilon} {claim.delta} {claim.scope} {scope} {finding.delta}"
+            message = (
+                f"{verdict}: epsilon {say.number(claim.epsilon)} for {scope}: {finding.reason}"
+            )
+            yield _Result(verdict, finding.target, f"{name} {finding.game}", message)
+    for leak in leaks(record, gate.leak_margin):
+        row = leak.row
+        name = f"{row.attack} {row.vantage} {row.metric}"
+        yield _Result(_LEAK, row.target, name, f"{leak.words}.")
+    seen = glances(record, gate.leak_margin)
+    for glance in seen:
+        if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
+            yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.exposed}.")
+    for glance in seen:
+        if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
+            yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unknown}.")
+    for check in checks:
+        if check.failed:
+            message = f"{check.check}: {check.reason}"
+            yield _Result(_CHECK, check.target, check.check, message)
+
+
+def _mark(result: _Result) -> str:
+    identity = "\n".join((result.rule, result.target, result.name))
+    return hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()
+
+
+def _inert(text: str) -> str:
+    """Text as SARIF's messages take it: braces are placeholders there, ``[a](b)`` is a link."""
+    return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
+
+
+def junit(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:
+    """The record as JUnit XML, and a test case for each of ``checks``.
+
+    A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
+    nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
+    being completed. With ``--fail-on leak`` each leak is a failure, too, and at a level of
+    severity or leaks each system that reaches it; one that was not assessed is an error. NO CLAIM,
+    and what is allowed of INCONCLUSIVE and of not assessed, are skipped.
+    """
+    suite = ET.Element("testsuite", name="privacy audit")
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _properties(record):
+        ET.SubElement(properties, "property", name=say.legal(name), value=say.legal(value))
+    kinds: Counter[str] = Counter()
+    names: Counter[tuple[str, str]] = Counter()
+    for each in _cases(record, gate, checks):
+        kinds[each.kind] += 1
+        names[each.target, each.name] += 1
+        count = names[each.target, each.name]
+        name = f"{each.name} #{count}" if count > 1 else each.name
+        told = {"classname": say.legal(each.target), "name": say.legal(name), "time": "0"}
+        case = ET.SubElement(suite, "testcase", told)
+        if each.kind:
+            told = {"type": each.rule} if each.rule else {}
+            told["message"] = say.legal(each.message)
+            result = ET.SubElement(case, each.kind, told)
+            result.text = told["message"] if each.rule == "INCOMPLETE" else None
+        if each.out:
+            ET.SubElement(case, "system-out").text = say.legal(each.out)
+    totals = {"tests": kinds.total(), "failures": kinds["failure"], "errors": kinds["error"]}
+    root = ET.Element("testsuites", {key: str(count) for key, count in totals.items()})
+    suite.attrib |= root.attrib | {"skipped": str(kinds["skipped"]), "time": "0"}
+    root.append(suite)
+    ET.indent(root)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content + b"\n"
+
+
+def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
+    """The cases of JUnit: all that was looked at, and what the gate says of it."""
+    for finding in record.findings:
+        code, verdict, kind = gate.code([finding.verdict]), finding.verdict, ""
+        if code or verdict is Verdict.VIOLATED:
+            kind = "error" if code == INCOMPLETE else "failure"
+        elif verdict in (Verdict.NO_CLAIM, Verdict.INCONCLUSIVE):
+            kind = "skipped"
+        rule = "" if kind == "skipped" else str(verdict)
+        name = f"epsilon {say.number(finding.claim.epsilon)} [{finding.scope}]"
+        message = f"{verdict}: {finding.reason}"
+        yield _Result(rule, finding.target, name, message, kind, "\n".join(_lines(finding)))
+    kinds = {True: "failure", None: "skipped", False: ""}
+    for row in checks:
+        rule = _CHECK if row.failed else ""
+        yield _Result(rule, row.target, row.check, row.reason, kinds[row.failed])
+    if gate.fail_on is FailOn.LEAK:
+        for leak in leaks(record, gate.leak_margin):
+            name = f"{leak.row.attack} ({leak.row.vantage}): {leak.row.metric}"
+            yield _Result(_LEAK, leak.row.target, name, leak.words, "failure")
+    failing, unknown = gated(record, gate)
+    name = f"severity: {gate.fail_on}"
+    for glance in failing:
+        yield _Result("SEVERITY", glance.section.target, name, glance.exposed, "failure")
+    kind = "skipped" if NOT_ASSESSED in gate.allow else "error"
+    for glance in unknown:
+        yield _Result(_UNKNOWN, glance.section.target, name, glance.unknown, kind)
+    for position, error in enumerate(record.errors, 1):
+        yield _Result("INCOMPLETE", "audit", f"completed {position}", error, "error")
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    flag = say.flag_words(finding)
+    yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
+    yield f"claim: {finding.claim.statement} ({finding.claim.source})"
+    yield say.claimed_guess_words(finding.claim)
+    yield f"proved: {say.proved(finding)}"
+    yield f"shown: {say.measured(finding)}"
+
+
+def _properties(record: Contents) -> Iterator[tuple[str, str]]:
+    provenance, data = record.provenance, record.provenance.data
+    yield "seed", str(provenance.seed)
+    if data is not None:
+        yield from (("data", data.name), ("data.digest", data.digest))
+    for name, text in sorted(provenance.versions.items()):
+        yield f"version.{name}", text

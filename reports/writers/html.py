@@ -1,0 +1,112 @@
+"""The record as one HTML file that needs nothing else: style and drawings inline, no script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedrec_auditor.accountants.statements import Vantage, guess_probability
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, Verdict
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents.report import system_document
+from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
+from fedrec_auditor.reports.record.rows import Contents
+from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.glance import glances, hidden_words, shares
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+AT_ONCE = 9
+"""Systems whose rows are shown at once; those of the others are folded."""
+_EPSILONS = (0.1, 1.0, 2.5, 7.0)
+"""Epsilons whose meaning the page says first."""
+_FOLDER = Path(__file__).parent / "templates"
+
+
+def fill_template(name: str, **values: Any) -> str:
+    """The template ``name`` filled with ``values``; the same values give the same bytes."""
+    return _environment().get_template(name).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        claim_severity=claim_severity,
+        at_once=AT_ONCE,
+        margin=LEAK_MARGIN,
+        say=say,
+        severity_rule=SEVERITY_RULE,
+        verdicts=tuple(Verdict),
+    )
+    environment.filters.update(
+        brief=say.brief, capitalized=say.capitalized, duration=say.duration, percent=say.percent
+    )
+    return environment
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """``plan`` as TOML, a line a key in their order; what is None is left out.
+
+    >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
+    confidence = 0.95
+    quick = true
+    targets = ["fcf"]
+    """
+    return "\n".join(f"{_key(k)} = {_value(v)}" for k, v in sorted(plan.items()) if v is not None)
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("-", "a").replace("_", "a").isalnum()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        entries = (f"{_key(k)} = {_value(v)}" for k, v in sorted(value.items()) if v is not None)
+        return "{" + ", ".join(entries) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    return say.escaped(json.dumps(value, ensure_ascii=False))
+
+
+def render(record: Contents) -> str:
+    """The whole report. The same record gives the same bytes."""
+    seen, places = glances(record), anchors(record)
+    plan = record.model_dump(mode="json")["plan"]
+    page = fill_template(
+        "report.html.j2",
+        record=record,
+        plan=plan_text(plan),
+        shares=shares(record),
+        hidden=hidden_words(record),
+        glances=seen,
+        exposures=[
+            (glance, [exposure(glance.section, vantage) for vantage in Vantage])
+            for glance in seen
+            if glance.section.findings
+        ],
+        parts=[
+            (glance, system_document(record, glance, places[glance.section.target]))
+            for glance in seen
+        ],
+        sources=sorted({(row.attack, row.reference) for row in record.attacks}),
+        guesses=[(say.number(each), guess_probability(each)) for each in _EPSILONS],
+    )
+    return say.legal(page)

@@ -1,0 +1,325 @@
+"""Records, findings, the catalogue, sweeps and comparisons in the terminal, or in a log."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedrec_auditor.accountants.verdict import (
+    INCOMPLETE,
+    NOT_ASSESSED,
+    Arithmetic,
+    Gate,
+    Verdict,
+    Word,
+)
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents import catalogue
+from fedrec_auditor.reports.documents.document import Facts, Grid, Listing, Paragraph, Passage
+from fedrec_auditor.reports.documents.report import claim_parts, system_document
+from fedrec_auditor.reports.record import frontier
+from fedrec_auditor.reports.record.comparison import Comparison, Trend
+from fedrec_auditor.reports.record.leaks import Severity
+from fedrec_auditor.reports.record.record import GateOutcome
+from fedrec_auditor.reports.record.rows import Contents, Finding
+from fedrec_auditor.reports.record.sections import sections, worst_first
+from fedrec_auditor.reports.say.glance import Glance, glances, summary
+from fedrec_auditor.reports.writers.paragraph import (
+    paragraph,
+    print_each,
+    print_hanging,
+    print_line,
+    print_text,
+    width_of,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES: dict[Word, str] = {
+    Verdict.VIOLATED: "bold red",
+    Verdict.UNSOUND: "bold magenta",
+    Verdict.UNSUBSTANTIATED: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INCOMPARABLE: "cyan",
+    Verdict.NO_CLAIM: "cyan",
+    Arithmetic.WRONG: "bold red",
+    Arithmetic.UNSTATED: "cyan",
+    Arithmetic.LOOSE: "yellow",
+}
+"""How a terminal shows a word, if not like all others."""
+STEP = 2
+"""Columns by which a part's blocks stand further in than its title."""
+_LABEL = 16
+"""Columns of a fact's name, of which longer ones take more."""
+
+
+def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print the blocks of a part below each other; what is detail is named only.
+
+    A row of a table is an item: what names it, and the other cells behind their heads.
+    """
+    for place, block in enumerate(part.blocks):
+        if isinstance(block, Paragraph):
+            print_hanging(console, block.text, indent=indent)
+        elif isinstance(block, Listing):
+            print_each(console, block.texts, "-", indent=indent)
+        elif isinstance(block, Facts):
+            for name, said in block.rows:
+                label = f"{f'{say.printable(name)}:':<{_LABEL}}"
+                hang = min(_LABEL + 1, width_of(console) // 4)
+                print_hanging(console, str(said), label, indent=indent, hang=hang)
+        elif isinstance(block, Grid):
+            for first, *rest in block.rows:
+                named = zip(block.heads[1:], rest, strict=True)
+                cells = "; ".join(f"{head} {cell}" for head, cell in named if cell)
+                print_hanging(console, f"{first}: {cells}", "-", indent=indent)
+        elif isinstance(block, Passage):
+            if place and not block.detail:
+                console.print()
+            write_part(block, console, indent)
+
+
+def write_part(part: Passage, console: Console, indent: int = 0) -> None:
+    """Print a part below its title."""
+    if part.detail:
+        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
+        return
+    style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
+    print_hanging(console, part.heading, indent=indent, style=style)
+    write_blocks(part, console, indent + STEP)
+
+
+def write_parts(parts: Iterable[Passage], console: Console) -> None:
+    """Print parts, a blank line behind each."""
+    for part in parts:
+        write_part(part, console)
+        console.print()
+
+
+def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
+    """Findings of each target, claim by claim, without attacks."""
+    for target in dict.fromkeys(finding.target for finding in findings):
+        judged = [(finding, "") for finding in findings if finding.target == target]
+        yield Passage(target, tuple(claim_parts(judged, plain=True)))
+
+
+def render_findings(findings: Sequence[Finding], console: Console) -> None:
+    """Print what is found of targets, claim by claim, the worst first."""
+    for part in findings_parts(sorted(findings, key=worst_first)):
+        write_part(part, console)
+
+
+def findings_text(findings: Sequence[Finding], width: int) -> str:
+    """Findings in their own order, in lines of ``width`` columns where words permit."""
+    from rich.console import Console
+
+    console = Console(width=width, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        for part in findings_parts(findings):
+            write_part(part, console)
+    return captured.get().rstrip("\n")
+
+
+_BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
+"""The facts of an entry that a list has."""
+
+
+def render_catalogue(
+    rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[Word] = ()
+) -> None:
+    """Print the entries paper by paper, in the order of their numbers, then how many of each kind.
+
+    On a terminal a few lines an entry; elsewhere one. Of ``only`` some words, entries that have one
+    of them; how many are hidden is said.
+    """
+    shown = [row for row in rows if row.is_any_of(only)]
+    if not console.is_terminal:
+        for row in shown:
+            claimed = f"{say.CLAIMED[row.whose]} {catalogue.claimed_words(row)}"
+            holds = f"holds {catalogue.holds_words(row)}; {catalogue.judgement_words(row)}"
+            print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
+    else:
+        for title, group in groupby(shown, key=lambda row: row.paper.title):
+            print_hanging(console, title, style="bold")
+            write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
+            console.print()
+    told = [catalogue.counts(shown)] if shown else []
+    if only:
+        kept = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        hidden = [row for row in rows if row not in shown]
+        told.append(f"Hidden, as --only {kept} asks: {catalogue.counts(hidden) or 'none.'}")
+    if shown and console.is_terminal:
+        told.append(f"An entry in full: `auditor claims {shown[0].number}`.")
+    (print_hanging if console.is_terminal else print_line)(console, " ".join(told))
+
+
+def _brief(row: catalogue.CatalogueRow) -> Passage:
+    whole = catalogue.entry_part(row)
+    (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
+    kept = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    return Passage(whole.title, (Facts(kept),), colour=whole.colour)
+
+
+def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
+    """Print a table for each system, and what failed."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for system in frontier.frontiers(swept):
+        table = Table(title=Text(say.printable(system.target)), title_justify="left")
+        wider = ("proved", "shown") if system.wider else ()
+        of_user = (f"user: {kind}" for kind in wider)
+        rows: list[tuple[str, ...]] = [
+            ("Setting", system.measure, "Gain", *frontier.EPSILONS, *of_user)
+        ]
+        for point in system.points:
+            epsilons = [point.said(kind) for kind in frontier.EPSILONS]
+            epsilons += [point.said(kind, whole=True) for kind in wider]
+            figures = map(_sweep_figure, (point.utility, point.gain))
+            rows.append((point.name, *figures, *epsilons))
+        heads, *texts = ([Text(say.printable(cell)) for cell in row] for row in rows)
+        for head in heads:
+            table.add_column(head)
+        for cells in texts:
+            table.add_row(*cells)
+        console.print(table)
+        said = (
+            f"{system.metric}: {system.protocol}",
+            *(f"{level.name}: {frontier.level_words(level)}" for level in system.levels),
+            f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
+            f"epsilon: {system.scope}" if system.scope else "",
+        )
+        console.print(Text(say.printable(say.listed(*said, by="; ") + ".")))
+    answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
+    errors = (f"error: {error}" for error in swept.errors)
+    for line in filter(None, (frontier.without_utility(swept), *answers, *errors)):
+        console.print(Text(say.printable(line)))
+
+
+def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
+    if row is None:
+        return "-"
+    if row.ci_low is None or row.ci_high is None:
+        return f"{say.brief(row.value)} (of {row.trainings} trainings, others failed)"
+    return f"{say.brief(row.value)} [{say.brief(row.ci_low)}, {say.brief(row.ci_high)}]"
+
+
+SEVERITIES = {
+    Severity.CRITICAL: "bold red",
+    Severity.HIGH: "red",
+    Severity.MEDIUM: "yellow",
+    Severity.NOT_ASSESSED: "yellow",
+}
+"""How a terminal shows a severity."""
+_TRENDS = {
+    Trend.WORSE: ("Worse", "bold red"),
+    Trend.BETTER: ("Better", "bold"),
+    Trend.OTHER: ("Changed, neither worse nor better", "bold"),
+}
+_INDENT = 4
+_NAME = 20
+"""Columns of the systems' names, of which longer ones take more."""
+
+
+def render(record: Contents, console: Console) -> None:
+    """Print the systems, the worst first, then notes and errors; plain if not a terminal.
+
+    A system's first line has its severity, its name, its verdict and the numbers of that; what
+    they are for, what an attacker got, what utility does not beat and what to do hang below.
+    """
+    print_line(console, title(record), style="bold")
+    _render_glances(glances(record), console)
+    print_hanging(console, summary(record))
+    unplayed = {section.target: len(section.unplayed) for section in sections(record)}
+    if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
+        print_hanging(console, f"Attacks that could not run at all: {told}.")
+    print_each(console, record.notes, "note:", "yellow")
+    print_each(console, record.errors, "error:", "bold red")
+
+
+def render_system(record: Contents, glance: Glance, console: Console) -> None:
+    """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
+    title = f"{glance.section.target}: {glance.assessment.words}"
+    print_line(console, title, style=SEVERITIES.get(glance.severity, "bold"))
+    write_blocks(system_document(record, glance), console)
+
+
+def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
+    """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
+    if outcome.leak:
+        print_hanging(console, outcome.leak)
+    print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
+    so = f". Exit {INCOMPLETE}; --allow {NOT_ASSESSED}" if outcome.code == INCOMPLETE else ""
+    so = ". Allowed" if NOT_ASSESSED in gate.allow else so
+    print_each(console, (line + so for line in outcome.unassessed), "not assessed:", "yellow")
+    if (compared := outcome.compared) is not None:
+        print_each(console, compared.worse, "worse:", "bold red")
+        print_each(console, (*compared.differences, *compared.uncertain), "note:", "yellow")
+        if not compared.worse:
+            print_line(console, f"Against the baseline: {compared.conclusion}")
+
+
+def render_comparison(compared: Comparison, console: Console) -> None:
+    """Print what differs between the audits first: anything may have moved for that."""
+    if compared.differences:
+        print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
+        print_each(console, compared.differences, "-", indent=2)
+    else:
+        print_line(console, "The same plan, data and versions.")
+    for trend, (head, style) in _TRENDS.items():
+        lines = compared.lines(trend)
+        if lines:
+            console.print()
+            print_line(console, f"{head} ({len(lines):,})", style)
+        print_each(console, lines, "-", indent=2)
+    console.print()
+    print_each(console, compared.uncertain, "note:", "yellow")
+    print_each(console, compared.unassessed, "not assessed:", "yellow")
+    print_hanging(console, compared.rule)
+    print_line(console, compared.conclusion, "bold")
+
+
+def render_pointer(record: Contents, directory: Path, console: Console) -> None:
+    """Print how the worst system is seen in full; nothing of a record without one."""
+    worst = next(iter(glances(record)), None)
+    if worst is not None:
+        names = shlex.join((str(directory), worst.section.target))
+        print_line(console, f"Details: auditor report {names}")
+
+
+def title(record: Contents) -> str:
+    """The title of a record: its data and size, how it was audited, and for how long."""
+    data, timing = record.provenance.data, record.provenance.timing
+    count = len(sections(record))
+    parts = (
+        "PRIVACY AUDIT",
+        "" if data is None else say.printable(data.name),
+        say.counted(count, "system"),
+        "quick" if record.plan.get("quick") is True else "full",
+        say.duration(timing["wall"]) if "wall" in timing else "",
+    )
+    return "  ".join(filter(None, parts))
+
+
+def _render_glances(seen: Sequence[Glance], console: Console) -> None:
+    """A head a system, the worst first, in columns; below it what does not fit."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    names = [say.printable(glance.section.target) for glance in seen]
+    room = min(max(map(cell_len, names), default=0), _NAME)
+    levels = max((len(glance.assessment.words) for glance in seen), default=0)
+    for glance, name in zip(seen, names, strict=True):
+        level = glance.assessment.words
+        start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
+        text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
+        text.stylize(SEVERITIES.get(glance.severity, ""), 0, len(level))
+        text.stylize("bold", levels + 2, levels + 2 + len(name))
+        print_text(console, text)
+        got, todo = say.capitalized(glance.got), f"To do: {glance.todo}"
+        told = (glance.about, got, glance.shortfall, todo)
+        print_each(console, filter(None, told), "", indent=_INDENT)

@@ -1,0 +1,231 @@
+"""The catalogue in words, in columns and as a page."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from fedrec_auditor.accountants.statements import (
+    Basis,
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    StatementKind,
+    Unit,
+    Vantage,
+    any_pair,
+)
+from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
+from fedrec_auditor.reports.documents.catalogue import (
+    CatalogueRow,
+    EpsilonTables,
+    Figure,
+    PaperRow,
+    TableRow,
+    command_words,
+    entry_part,
+)
+from fedrec_auditor.reports.record.rows import Finding
+from fedrec_auditor.reports.say import between, settings_words, short
+from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
+from tests.reports.conftest import vary
+from tests.reports.printing import printed
+
+SCOPE = any_pair(Unit.RATING, Vantage.SERVER, Horizon.ROUND)
+PAPER = PaperRow(
+    title="A paper",
+    place="section 1",
+    adversary="the server",
+    trusted="the device",
+    symbols={"z": "a multiplier", "T": "rounds"},
+)
+
+
+def figure(right: float, holds: bool) -> Figure:
+    word = Arithmetic.RIGHT if holds else Arithmetic.WRONG
+    return Figure(what="a|b", claimed=1.0, right=right, below=False, word=word, how="counting")
+
+
+ROW = CatalogueRow(
+    number="3b", heading=3, paper=PAPER, kind=StatementKind.PRIVACY, basis=Basis.PRINTED,
+    target="fmf-ldp", settings={"reports": 250}, n_users=943, n_items=1682,
+    statement="A statement that is about as long as the longest that a table has to hold.",
+    source="section 1", scope=None, delta=None, claimed="x | y", claimed_epsilon=None,
+    provable="z", proved_epsilon=None, proof="", exact_lower_epsilon=None, verdict=None,
+    arithmetic=Arithmetic.WRONG, reason="Because.", finding=None, repaired=None,
+    figures=(figure(2.0, False), figure(1.0, True)), repaired_settings=None,
+)  # fmt: skip
+
+
+def row(**changes: Any) -> CatalogueRow:
+    return CatalogueRow(**(dict(ROW) | changes))
+
+
+def derived_row(**changes: Any) -> CatalogueRow:
+    words = {"verdict": Verdict.NO_CLAIM, "arithmetic": Arithmetic.UNSTATED}
+    return row(basis=Basis.DERIVED, claimed_epsilon=1.0, **words, **changes)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "said"),
+    [
+        (None, None, "unknown"),
+        (None, math.inf, "not bounded"),
+        (None, 2.0, "≤ 2"),
+        (1.5, math.inf, "≥ 1.5"),
+        (1.5, None, "≥ 1.5"),
+        (math.inf, math.inf, "∞"),
+        (2.9168, 4.1798, "2.916 to 4.18"),
+        (5000.0, 5000.000000001, "5,000"),
+        (1682e4, 1682e4, "16,820,000"),
+    ],
+)
+def test_what_is_known_of_an_epsilon(lower: float | None, upper: float | None, said: str) -> None:
+    assert between(lower, upper) == said
+
+
+def test_numbers_are_short() -> None:
+    assert [short(x) for x in (3.13884, 12500.0, -math.inf, 2.5e9, 0.0)] == [
+        "3.139",
+        "12,500",
+        "−∞",
+        "2.500e+09",
+        "0",
+    ]
+
+
+def test_settings_are_said_as_the_command_line_takes_them() -> None:
+    settings = {"as_published": False, "protection": {"name": "laplace", "epsilon": 3.0}}
+    said = "--set as_published=false --set protection=laplace --set protection.epsilon=3.0"
+    assert settings_words(settings) == said
+    assert command_words(row(n_users=30)) == (
+        "auditor claims fmf-ldp --set reports=250 --users 30 --items 1682"
+    )
+
+
+def listed(
+    terminal: bool, *rows: CatalogueRow, width: int = 140, only: tuple[Word, ...] = ()
+) -> str:
+    return printed(
+        lambda console: render_catalogue(rows, console, only), width=width, terminal=terminal
+    )
+
+
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_a_terminal_is_filled_and_no_word_is_cut(width: int) -> None:
+    long = row(
+        number="12b",
+        target="fedlightgcn-apm",
+        verdict=Verdict.UNSUBSTANTIATED,
+        claimed="the epsilon of Kasiviswanathan's composition of subsampled Gaussians",
+    )
+    text = listed(True, row(), long, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    words = [*long.statement.split(), *long.claimed.split(), *PAPER.title.split(), "12b", "wrong"]
+    assert set(words) <= set(text.split())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
+    rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
+    text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
+    assert "3b" not in text
+    assert "1 printed statement: 1 false. Hidden, as --only violated asks: 1 printed" in text
+    assert "Hidden, as --only no-claim asks: 2 printed" in " ".join(
+        listed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
+    )
+
+
+def shown(*rows: CatalogueRow, terminal: bool, width: int = 80) -> str:
+    def render(console: Console) -> None:
+        write_parts(map(entry_part, rows), console)
+
+    return printed(render, terminal=terminal, width=width)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> None:
+    lines = shown(row(reason="A reason. " * 40), terminal=True, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0] == "3b fmf-ldp: wrong"
+    assert lines[1].startswith("  The statement is wrong: whoever relies on it is misled")
+    why = next(
+        place for place, line in enumerate(lines) if line.startswith("  Why:             A reason")
+    )
+    assert lines[why + 1].startswith((" " * 19 + "A reason", " " * 19 + "reason"))
+
+
+def test_what_is_derived_is_called_so_and_accuses_nobody() -> None:
+    apart = vary(figure(2.0, False), word=Arithmetic.UNSTATED)
+    derived = derived_row(figures=(apart,), finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED))
+    full = " ".join(shown(derived, terminal=False).split())
+    brief = listed(False, derived)
+    assert full.startswith("3b fmf-ldp: no claim, numbers not stated, derived")
+    assert "Nobody states this" in full
+    assert "Reading: A statement" in full
+    assert "Derived 1; Here 2" in full
+    assert "derived x | y (1)" in brief
+    for said in (full, brief):
+        assert not re.search(r"\bPaper 1|misled|wrong|false|[Cc]laimed:| claimed x", said)
+
+
+@pytest.mark.parametrize("word", [{"verdict": Verdict.VIOLATED}, {"arithmetic": Arithmetic.WRONG}])
+def test_no_row_that_is_derived_can_accuse(word: dict[str, Word]) -> None:
+    with pytest.raises(ValidationError, match="entry 3b is derived"):
+        row(**{"basis": Basis.DERIVED, "arithmetic": None, **word})
+
+
+def finding(verdict: Verdict, **changes: Any) -> Finding:
+    """A claim of 1 against a bound of 3, or whatever ``changes`` say, with this verdict."""
+    basis = changes.pop("basis", Basis.PRINTED)
+    claim = Claim(epsilon=1.0, scope=SCOPE, statement="s", source="p", basis=basis)
+    bounds = {"accounted": bound(3.0, Side.UPPER), "measured": bound(3.0, Side.LOWER)} | changes
+    return vary(Finding.of("t", claim, SCOPE, delta=0.0, **bounds), verdict=verdict)
+
+
+def bound(epsilon: float, side: Side) -> Bound:
+    return Bound(epsilon=epsilon, side=side, scope=SCOPE, source="a law")
+
+
+def varied(**changes: Any) -> tuple[Figure, ...]:
+    return (vary(figure(2.00003, False), **changes),)
+
+
+below = tuple(vary(figure(x, x < 1.0), below=True) for x in (0.5, 0.6, 5.0))
+loose = {"claimed": math.inf, "right": 1.0, "word": Arithmetic.LOOSE}
+far = finding(Verdict.VIOLATED)
+ours = finding(Verdict.VIOLATED, basis=Basis.COMPUTED)
+SET = {"as_published": False}
+ROWS = (
+    row(),
+    row(number="3c", repeats="3b"),
+    row(number="a statement counts once, a typo apart", kind=StatementKind.TYPO),
+    row(number="wrong numbers first", figures=(figure(2.0, False), *[figure(1.0, True)] * 7)),
+    row(number="symbols of listed numbers", figures=varied(how="over T rounds")),
+    row(number="from above", figures=varied(side=Side.UPPER)),
+    row(number="from below", figures=varied(side=Side.LOWER)),
+    row(number="where a comparison holds", figures=below),
+    row(number="no infinite claim", figures=varied(**loose), arithmetic=Arithmetic.LOOSE),
+    row(number="far settings", finding=far, computed_at="at a rate of 1e-15"),
+    row(
+        number="ours",
+        claimed_epsilon=2.0,
+        basis=Basis.COMPUTED,
+        finding=ours,
+        verdict=Verdict.VIOLATED,
+    ),
+    row(number="unproved", verdict=Verdict.UNSUBSTANTIATED, repaired=far, repaired_settings=SET),
+    derived_row(number="derived", finding=finding(Verdict.NO_CLAIM, basis=Basis.DERIVED)),
+)
+"""Entries of every kind, each called by what is to be seen in its words."""
+CELL = TableRow(
+    table=3, clients=30, n_users=4800, delta=1e-6, printed=16.6081, counted=16.6081,
+    lower=1.2976, upper=1.5244,
+)  # fmt: skip
+TABLES = (EpsilonTables(title="Tables", note="A note.", rows=(CELL,)),)

@@ -1,0 +1,234 @@
+"""One document, three writers: none leaves out a word, and what stands in it is what was found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from fedrec_auditor.accountants.statements import Basis
+from fedrec_auditor.reports.documents.document import (
+    Facts,
+    Grid,
+    Listing,
+    Paragraph,
+    Passage,
+    Said,
+    sentences,
+)
+from fedrec_auditor.reports.documents.report import (
+    claim_parts,
+    filing_part,
+    report_document,
+    system_document,
+)
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
+from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.say import claimed, measured, number, proved
+from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.metrics import CUT
+from fedrec_auditor.reports.writers import html, markdown
+from fedrec_auditor.reports.writers.terminal import write_blocks
+from tests.reports.conftest import glance_of, vary
+from tests.reports.printing import printed
+from tests.reports.writers.test_html import Page
+
+TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
+
+
+def document(record: Record, target: str, *, page: bool = False) -> Passage:
+    glance = glance_of(record, target)
+    return system_document(record, glance, anchors(record)[target] if page else None)
+
+
+def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
+    """Every text of a part below its title, in small pieces."""
+    for block in part.blocks:
+        texts: list[object] = []
+        if isinstance(block, Paragraph):
+            texts = [block.text]
+        elif isinstance(block, Listing):
+            texts = [*block.texts]
+        elif isinstance(block, Facts):
+            texts = [text for row in block.rows for text in row]
+        elif isinstance(block, Grid):
+            texts = [*block.heads[1:], *(cell for row in block.rows for cell in row)]
+        elif isinstance(block, Passage) and (detail or not block.detail):
+            yield from (block.title, block.verdict, *said(block, detail=detail))
+        for text in texts:
+            if isinstance(text, Said):
+                yield from (text.value, *text.support)
+            elif isinstance(text, str):
+                yield text
+
+
+def parts_of(part: Passage) -> Iterator[Passage]:
+    """The part, and all within it, in their order."""
+    yield part
+    for block in part.blocks:
+        if isinstance(block, Passage):
+            yield from parts_of(block)
+
+
+def of_page(record: Record, target: str) -> str:
+    return Page(html.render(record)).said
+
+
+def of_markdown(record: Record, target: str) -> str:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return Page(parser.render(markdown.write(document(record, target)))).said
+
+
+def of_terminal(record: Record, target: str) -> str:
+    return printed(lambda c: write_blocks(document(record, target), c), width=50)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split()).lower()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("write", "page", "detail"),
+    [(of_page, True, True), (of_markdown, False, False), (of_terminal, False, False)],
+)
+def test_a_writer_leaves_out_no_word(
+    record: Record, target: str, write: Callable[[Record, str], str], page: bool, detail: bool
+) -> None:
+    text = flat(write(record, target))
+    texts = list(said(document(record, target, page=page), detail=detail))
+    assert len(texts) > 20
+    assert [each for each in texts if flat(each) not in text] == []
+
+
+def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
+    finding = record["dplcf-sp"].headline_finding
+    claim = replace(finding.claim, epsilon=0.9811234)
+    proof = replace(finding.accounted, epsilon=0.98112339)
+    kept = vary(finding, claim=claim, accounted=proof)
+    assert number(proof.told) == "0.981124"
+    assert proved(kept).value == claimed(claim).value == "≤ 0.981123"
+
+
+def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
+    rows = [
+        ("tree", "gender: 9 columns. Draw less."),
+        ("tree", "age: 9 columns. Draw less."),
+        ("knn", "gender: 9 columns. Draw less."),
+        ("linkage", "It reads whole messages. It runs from: peers."),
+        ("rows", "It reads rows. It runs from: peers."),
+    ]
+    skipped = tuple(SkippedRow(target="fcf", attack=name, reason=why) for name, why in rows)
+    whole = document(vary(record, skipped=skipped), "fcf")
+    (part,) = (part for part in parts_of(whole) if part.title.startswith("Attacks that could not"))
+    assert part.title == "Attacks that could not run: 4 at all"
+    assert part.blocks == (
+        Facts(
+            (
+                ("tree", "gender; age: 9 columns. Draw less."),
+                ("knn", "gender: 9 columns. Draw less."),
+                ("linkage", "It reads whole messages. It runs from: peers."),
+                ("rows", "It reads rows. It runs from: peers."),
+            )
+        ),
+    )
+
+
+def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Record) -> None:
+    kept = vary(record.findings[-1], note="What is told of all is told in a note.")
+    reason = "It reads whole messages, and none is seen."
+    skipped = [
+        SkippedRow(target=name, attack=attack, reason=reason)
+        for name in TARGETS
+        for attack in ("linkage", "rows")
+    ]
+    findings = [vary(kept, target=name) for name in TARGETS]
+    told = vary(record, findings=(*record.findings, *findings), skipped=tuple(skipped))
+    text = flat(markdown.render(told))
+    assert text.count(flat(kept.note)) == text.count(flat(reason)) == 1
+    assert f"**linkage, rows: {', '.join(sorted(TARGETS))}**" in text
+    whole = report_document(told)
+    *_, notes = (block for block in whole.blocks if isinstance(block, Passage))
+    assert notes.title == "Notes"
+    named = {f"({name.lower()})": str(note).lower() for name, note in notes.blocks[0].rows}
+    for name, note in named.items():
+        assert text.count(name) >= 3
+        text = text.replace(f"{name}.", note).replace(name, note)
+    for finding in told.findings:
+        for bound in (proved(finding), measured(finding)):
+            assert flat(markdown.escape(str(bound))) in text
+        assert flat(markdown.escape(finding.claim.statement)) in text
+    for leak in itertools.chain(*(glance.leaking for glance in glances(told))):
+        for sentence in sentences(leak.row.note):
+            assert flat(markdown.escape(sentence.rstrip("."))) in text
+    assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))
+
+
+def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> None:
+    """Theorem 5 at delta .1 was a "claim of epsilon 1e-09", under "the authors' figure"."""
+    finding = record["dplcf-sp"].headline_finding
+    titles = {}
+    for basis in Basis:
+        claim = replace(finding.claim, epsilon=1e-9, delta=0.1, basis=basis)
+        (part,) = claim_parts([(vary(finding, claim=claim), "")])
+        (name, said), *_ = part.blocks[0].rows
+        titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
+    assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
+    words = "their formula at delta 0.1, computed here"
+    assert titles[Basis.COMPUTED] == (f"Claim of epsilon 1e-09, {words}", "Claimed", words)
+    words = "derived here, not claimed"
+    assert titles[Basis.DERIVED] == (f"Epsilon 1e-09, {words}", "Derived", words)
+
+
+def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
+    facts, part = filing_part(record, glance_of(record, target)).blocks
+    assert isinstance(facts, Facts)
+    assert isinstance(part, Passage)
+    (paragraph,) = part.blocks
+    assert isinstance(paragraph, Paragraph)
+    return dict(facts.rows), paragraph.text
+
+
+def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
+    facts, text = filed(record, "fcf")
+    assert facts["Singling out"] == facts["Linkability"] == "Not tested."
+    assert facts["Inference"].startswith("Shown: of an item that a user met")
+    assert f"Inference: {facts['Inference']}" in text
+    tried = [r for r in record.attacks if r.baseline is not None]
+    none = (vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01) for r in tried)
+    quiet = vary(record, attacks=tuple(none))
+    facts, _ = filed(quiet, "fcf")
+    assert facts["Inference"].startswith("Not shown by ")
+    assert "an advantage of up to 0." in facts["Inference"]
+
+
+def test_a_system_without_a_claim_is_filed(record: Record) -> None:
+    facts, _ = filed(vary(record, findings=()), "fcf")
+    assert facts["Epsilon"] == "No claim was judged."
+
+
+def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record) -> None:
+    """Nothing to copy without severity, what was cut short, broke down, or is another's code."""
+    empty = MessagesRow(target="fmf-ldp", sent=600, empty=570, oversized=0)
+    cut = f"{CUT}20 of 1,000 rounds."
+    utility = tuple(vary(row, paper_note=cut, ci_low=0.0) for row in record.utility)
+    lost = {"plan": {"quick": True}, "messages": (empty,), "utility": utility}
+    broken = vary(record, **lost)
+    _, text = filed(broken, "fmf-ldp")
+    for said in (
+        "It is a re-implementation of what its paper prints, not its authors' code.",
+        "The audit was quick: it trained 20 of 1,000 rounds; one that finds nothing is no ev",
+        "Severity: high or worse.",
+        "Not assessed: leak (570 of 600 messages tell nothing).",
+        "the training broke down: 570 of 600 messages tell nothing",
+        "Measure: Train it again before a figure is quoted",
+    ):
+        assert said in text
+    _, text = filed(vary(record, own=("fcf",)), "fcf")
+    assert "re-implementation" not in text
+    assert "quick" not in text
+    assert "Severity: critical." in text

@@ -1,0 +1,230 @@
+"""Drawings: marks stand where the numbers are, nothing leaves the picture, no string breaks out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.statements import Vantage
+from fedrec_auditor.reports.documents.document import Picture
+from fedrec_auditor.reports.documents.drawing import label_places
+from fedrec_auditor.reports.documents.figures import (
+    RATES,
+    TradeOff,
+    figures,
+    ladder,
+    read_curve,
+    resolution,
+    roc_curve,
+    trade_offs,
+)
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import Finding, RocRow
+from fedrec_auditor.reports.record.sections import Section, sections
+from fedrec_auditor.reports.say.exposure import Tone, exposure
+from fedrec_auditor.reports.writers.files import __file__, light_palette, standalone, write_pictures
+from tests.reports.conftest import findings, roc, rocs, vary
+
+
+def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
+    (refuted,) = record["dplcf-ap"].findings
+    told = vary(refuted, holds_at=0.632)
+    assert [(line.words, line.delta) for line in trade_offs(told)] == [
+        ("claimed", 0.0),
+        ("what does hold", 0.632),
+    ]
+
+
+def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
+    root = ET.fromstring(drawing)
+    found = [
+        each.attrib["points"]
+        for each in root.iter(tag)
+        if f"var(--{colour})" in (each.attrib.get("stroke"), each.attrib["fill"])
+    ]
+    return [[float(v) for pair in found[0].split() for v in pair.split(",")]]
+
+
+def ends(curve: RocRow) -> tuple[list[float], list[float]]:
+    """x and y of a drawn curve."""
+    (flat,) = points(roc_curve(curve, {}, {}), "polyline", "leak")
+    return flat[::2], flat[1::2]
+
+
+def test_both_axes_stop_at_the_resolution() -> None:
+    curve = roc(0.75, negatives=640)
+    assert resolution(curve) == pytest.approx(1 / 640)
+    drawing = roc_curve(curve, {0.1: 0.5, 0.001: None}, {0.1: 0.2})
+    assert "1 in 640" in drawing
+    assert "0.1%: not resolvable" in drawing
+    assert "10%: 50%" in drawing
+    assert drawing.count("<circle") == 1
+    x, _ = ends(curve)
+    box = ET.fromstring(drawing)
+    axis = [float(each.attrib["x1"]) for each in box.iter("line")]
+    assert min(x) == pytest.approx(min(v for v in axis if v > 50))
+
+
+def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
+    curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
+    assert [read_curve(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (2.3, 0.1), (9.0, 1e-5)])
+def test_the_corners_are_those_of_the_two_inequalities(epsilon: float, delta: float) -> None:
+    """Both errors obey P(S) <= e^eps Q(S) + delta, for the test and for its opposite."""
+    line = TradeOff("claimed", epsilon, delta, "claim", 1.0)
+    (x, y) = zip(*line.corners, strict=True)
+    for alarms in np.linspace(0.0, 1.0, 21):
+        grown = math.exp(epsilon)
+        least = max(0.0, 1 - delta - grown * alarms, (1 - delta - alarms) / grown)
+        assert np.interp(alarms, x, y) == pytest.approx(least, abs=1e-9)
+
+
+def test_randomized_response_is_on_the_line_of_its_epsilon() -> None:
+    """Keep a bit with e^eps / (1 + e^eps): both errors are then 1 / (1 + e^eps)."""
+    (_, knee, _) = TradeOff("shown", 1.0, 0.0, "leak", 1.0).corners
+    assert knee == pytest.approx((1 / (1 + math.e),) * 2)
+    assert TradeOff("shown", 1e6, 0.25, "leak", 1.0).corners[1] == (0.0, 0.0)
+
+
+def inside(drawing: str) -> None:
+    """Hold that no mark of a drawing leaves it, and that it has neither NaN nor identifiers."""
+    root = ET.fromstring(drawing)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    corners = []
+    for each in (*root.iter("polyline"), *root.iter("polygon")):
+        corners += [tuple(map(float, pair.split(","))) for pair in each.attrib["points"].split()]
+    for rect in root.iter("rect"):
+        x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+        corners += [(x, y), (x + w, y + h)]
+    corners += [(float(dot.attrib["cx"]), float(dot.attrib["cy"])) for dot in root.iter("circle")]
+    assert all(0 <= x <= width and 0 <= y <= height for x, y in corners)
+    assert not re.search("nan|id=", drawing)
+
+
+@settings(max_examples=60)
+@given(rocs(), st.dictionaries(st.sampled_from(RATES), st.floats(0, 1)))
+def test_any_curve_is_drawn_within_the_picture(curve: RocRow, guessed: dict[float, float]) -> None:
+    if resolution(curve) is not None:
+        inside(roc_curve(curve, {rate: read_curve(curve, rate) for rate in RATES}, guessed))
+
+
+@settings(max_examples=60)
+@given(st.lists(findings(st.just("<it>")), min_size=1, max_size=3))
+def test_any_findings_are_drawn_within_the_picture(found: list[Finding]) -> None:
+    inside(ladder(found))
+    assert "inf" not in ladder(found)
+
+
+def dots(drawing: str, colour: str) -> list[float]:
+    found = ET.fromstring(drawing).iter("circle")
+    return [float(dot.attrib["cx"]) for dot in found if dot.attrib["fill"] == f"var(--{colour})"]
+
+
+def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_axis(
+    record: Record,
+) -> None:
+    first = record["fmf-ldp"].findings[0]
+    other = vary(first, outside_model="a budget that is not printed")
+    assert "not claimed here" in ladder([other])
+    assert len(dots(ladder([other]), "claim")) == 0
+    tiny = vary(first, claim=replace(first.claim, epsilon=1e-9))
+    assert "≤ 0.1<" in ladder([tiny])
+
+
+def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
+    cells = [exposure(section, each) for section in sections(record) for each in Vantage]
+    told = [asked for cell in cells if cell for asked in (*cell.told, *cell.others)]
+    both = [asked for asked in told if asked.shown and asked.proved]
+    assert both
+    for asked in both:
+        if asked.shown.delta >= asked.proved.delta:
+            assert asked.shown.epsilon <= asked.proved.epsilon * (1 + 1e-9)
+
+
+def test_calm_is_only_what_is_proved_in_every_scope_asked(record: Record) -> None:
+    one, every = record["dplcf-sp"].findings
+    calm = exposure(Section("it", (one,)), Vantage.SERVER)
+    assert calm.tone is Tone.CALM
+    unknown = vary(every, measured=None)
+    both = exposure(Section("it", (one, unknown)), Vantage.SERVER)
+    assert both.tone is Tone.OPEN
+
+
+def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None:
+    one, _ = record["dplcf-sp"].findings
+    assert math.isfinite(one.accounted.epsilon)
+    game = vary(one, game="local game over 36 items")
+    found = exposure(Section("it", (game,)), Vantage.SERVER)
+    assert all(each.proved is None for each in found.told)
+    assert found.tone is Tone.OPEN
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_each_figure_stands_alone(record: Record) -> None:
+    drawn = list(figures(record))
+    assert len(drawn) >= 4
+    for each in drawn:
+        text = standalone(each)
+        assert not re.search(r"var\(|class=", text)
+        root = ET.fromstring(text)
+        assert root.findtext(f"{SVG}title") == each.title
+        assert len(list(root.iter())) == len(list(ET.fromstring(each.svg).iter())) + 2
+
+
+def test_the_palette_is_that_of_the_page_by_light() -> None:
+    palette = light_palette()
+    style = (Path(__file__).parent / "templates" / "glance.css").read_text()
+    used = set(re.findall(r"var\(--([\w-]+)\)", style))
+    assert used <= set(palette)
+    assert palette["page"] == "#ffffff"
+
+
+def test_a_title_cannot_break_out(record: Record) -> None:
+    empty = '<svg viewBox="0 0 1 1"></svg>'
+    evil = Picture(empty, "</title><script>&\x00", name="x")
+    (title,) = ET.fromstring(standalone(evil)).iter(f"{SVG}title")
+    assert title.text == "</title><script>&�"
+
+
+def test_each_is_written_under_its_name(record: Record, tmp_path: Path) -> None:
+    written = write_pictures(record, tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {f"{n}.svg" for n in written}
+
+
+WITHIN = (0.0, 0.0, 150.0, 120.0)
+
+
+def apart(one, other):
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0, 20.0])
+def test_five_labels_cover_nothing(spread):
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        middle = rng.uniform((30.0, 30.0), (120.0, 90.0))
+        near = middle + spread * rng.normal(size=(5, 2))
+        points = list(map(tuple, near.clip(0.0, WITHIN[2:]).tolist()))
+        boxes = label_places(points, ["0.0625", "0.25", "1", "4", "16"], 10.5, WITHIN)
+        assert all(apart(one, other) for one, other in itertools.combinations(boxes, 2))
+        dots = [(x - 4.0, y - 4.0, x + 4.0, y + 4.0) for x, y in points]
+        assert all(apart(box, dot) for box in boxes for dot in dots)
+        assert all(WITHIN[0] <= box[0] and box[2] <= WITHIN[2] for box in boxes)
+
+
+def test_a_line_is_left_free_where_that_is_near():
+    (box,) = label_places([(50.0, 50.0)], ["1"], 10.0, WITHIN, lines=[(0.0, 30.0, 150.0, 50.0)])
+    assert box[1] >= 49.0

@@ -1,0 +1,338 @@
+"""Leaks are held to exact limits and are no luck; the rule of severity, case by case."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.accountants.statements import Claim
+from fedrec_auditor.accountants.verdict import FailOn, Gate
+from fedrec_auditor.reports.record.leaks import (
+    DISTINGUISHER,
+    Severity,
+    above_guessing,
+    comparable,
+    corrected_high,
+    corrected_low,
+    leak_line,
+    leaks,
+    left_open,
+)
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import AttackRow, Finding, FurtherFigure, SkippedRow
+from fedrec_auditor.reports.say import at_most
+from fedrec_auditor.reports.say.glance import Glance, glances
+from fedrec_auditor.reports.writers import ci
+from tests.reports.conftest import finding, lower, scope, upper, vary
+
+USER = scope("user", "training")
+
+
+def judged(
+    record: Record, claimed: float, proved: float | None, shown: float | None, **more: object
+) -> Finding:
+    claim = Claim(epsilon=claimed, scope=USER, statement="s", source="s")
+    measured = None if shown is None else lower(shown, USER, "exact")
+    accounted = None if proved is None else upper(proved, USER, "a proof")
+    return vary(finding("it", claim, USER, accounted, measured), **more)
+
+
+def won(record: Record, value: float, family: str = "membership inference") -> AttackRow:
+    """An attack of one row that wins ``value`` of what a coin leaves open, without doubt."""
+    row = vary(record.attacks[1], target="it", family=family)
+    rate = 0.5 + value / 2
+    return vary(row, value=rate, ci_low=rate, ci_high=rate, baseline=0.5)
+
+
+def seen(
+    record: Record, one: Finding | None, *attacks: AttackRow, skipped: tuple[SkippedRow, ...] = ()
+) -> Glance:
+    rows = {"findings": () if one is None else (one,), "attacks": attacks, "utility": ()}
+    (glance,) = glances(vary(record, **rows, skipped=skipped, measurements=()))
+    return glance
+
+
+@pytest.mark.parametrize(
+    ("claimed", "proved", "shown", "attack", "expected"),
+    [
+        (1.0, 1.0, 1.0, None, Severity.NOT_ASSESSED),  # a game, and no attack
+        (1.0, 1.0, 1.0, 0.0, Severity.LOW),
+        (1.0, None, None, None, Severity.MEDIUM),  # unproved
+        (9.0, 9.0, None, None, Severity.MEDIUM),  # vacuous
+        (math.inf, math.inf, None, None, Severity.MEDIUM),  # no claim
+        (math.inf, 1.0, None, 0.0, Severity.LOW),  # no claim, but a proof
+        (1.0, None, 1.5, None, Severity.HIGH),  # refuted
+        (1.0, None, 7.0, None, Severity.CRITICAL),  # refuted, and a bit is guessed
+        (1.0, None, 1.5, 0.3, Severity.CRITICAL),
+        (3.0, 3.0, 2.3, None, Severity.MEDIUM),  # a bit is guessed 90% of the time
+        (1.0, 1.0, None, 0.15, Severity.MEDIUM),
+        (1.0, 1.0, None, 0.3, Severity.HIGH),
+        (1.0, 1.0, None, 0.7, Severity.CRITICAL),
+        (math.inf, math.inf, math.inf, None, Severity.HIGH),
+        (math.inf, math.inf, math.inf, 0.9, Severity.CRITICAL),
+    ],
+)
+def test_the_rule(
+    record: Record,
+    claimed: float,
+    proved: float | None,
+    shown: float | None,
+    attack: float | None,
+    expected: Severity,
+) -> None:
+    rows = () if attack is None else (won(record, attack),)
+    assert seen(record, judged(record, claimed, proved, shown), *rows).severity is expected
+
+
+def test_a_contradiction_is_critical_and_nobody_looking_is_no_leak(record: Record) -> None:
+    assert seen(record, judged(record, 5.0, 1.0, 2.0)).severity is Severity.CRITICAL
+    assert seen(record, judged(record, 1.0, 1.0, None)).leak.severity is Severity.NOT_ASSESSED
+    assert seen(record, None, won(record, 0.0)).severity is Severity.LOW
+
+
+def test_what_was_not_looked_at_is_not_low(record: Record) -> None:
+    """Nor is what most attacks could not read, and the others found nothing in."""
+    unread = tuple(
+        SkippedRow(target="it", attack=name, reason="It reads nothing.") for name in ("a", "b")
+    )
+    assert seen(record, None, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, None, won(record, 0.0), skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, None, won(record, 0.3), skipped=unread).severity is Severity.HIGH
+    upheld, open_ = (judged(record, 1.0, proof, None) for proof in (1.0, None))
+    assert seen(record, upheld, skipped=unread).severity is Severity.NOT_ASSESSED
+    assert seen(record, open_, skipped=unread).assessment.words == "Medium or worse"
+    assert seen(record, open_, skipped=unread).leak.words == "Not assessed"
+    some = seen(record, upheld, won(record, 0.15), skipped=unread)
+    assert (some.severity, some.leak.words) == (Severity.MEDIUM, "Medium or worse")
+
+
+@pytest.mark.parametrize(
+    ("level", "claimed", "shown", "code"),
+    [
+        (FailOn.LEAK, math.inf, math.inf, 1),  # no attack won a thing: the epsilon is the leak
+        (FailOn.LEAK, 3.0, 2.3, 1),
+        (FailOn.LEAK, 1.0, 0.5, 3),  # an epsilon of a game assesses no leak
+        (FailOn.LEAK, 1.0, None, 3),
+        (FailOn.CRITICAL, math.inf, math.inf, 3),
+        (FailOn.HIGH, math.inf, math.inf, 1),
+        (FailOn.MEDIUM, math.inf, None, 1),  # nothing is claimed, and nothing proved
+        (FailOn.MEDIUM, None, None, 3),
+        (FailOn.NEVER, math.inf, math.inf, 0),
+    ],
+)
+def test_a_gate_follows_the_severity_that_is_printed(
+    record: Record, level: FailOn, claimed: float | None, shown: float | None, code: int
+) -> None:
+    proved = claimed if claimed is not None and math.isfinite(claimed) else None
+    one = () if claimed is None else (judged(record, claimed, proved, shown),)
+    skipped = (SkippedRow(target="it", attack="a", reason="It reads nothing."),)
+    rows = {"findings": one, "attacks": (), "utility": (), "measurements": (), "skipped": skipped}
+    judged_record, gate = vary(record, **rows), Gate(level)
+    assert judged_record.exit_code(gate) == code
+    suite = ci.junit(judged_record, gate).decode()
+    assert ('type="SEVERITY"' in suite) == (code == 1)
+    assert ('type="NOT ASSESSED"' in suite) == (code == 3)
+    results = json.loads(ci.sarif(judged_record, gate))["runs"][0]["results"]
+    assert any(result["ruleId"] == "LEAK" for result in results) == (shown == math.inf)
+
+
+def test_a_distinguisher_and_a_bound_under_an_assumption_do_not_count(record: Record) -> None:
+    """Worst inputs give the epsilon again; an assumption may be wrong."""
+    upheld = judged(record, 1.0, 1.0, 1.0)
+    assert seen(record, upheld, won(record, 0.9, DISTINGUISHER)).severity is Severity.MEDIUM
+    assumed = replace(upheld.measured, epsilon=9.0, assumptions=("luck",))
+    doubtful = vary(upheld, measured=assumed)
+    assert seen(record, doubtful).leak.level is Severity.LOW
+
+
+def test_all_that_was_read_is_told_each_once(record: Record) -> None:
+    row = won(record, 0.8)
+    names = ("gender macro F1 (nobody known)", "gender read for certain", "age_group macro F1")
+    attributes = [vary(row, family="attribute inference", metric=name) for name in names]
+    links = vary(row, family="linkage", metric="linkage top-1")
+    got = seen(record, None, row, *attributes, links).got
+    assert got.endswith("; above guessing, too: age group, histories, who sent a message")
+
+
+def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
+    rows = [vary(won(record, 0.3), ci_low=0.51) for _ in range(300)]
+    glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
+    assert (glance.severity, glance.leaking) == (Severity.LOW, ())
+    told = (
+        "none of the attacks tried beat guessing (0 of 300 figures; of these attacks, not of "
+        "others, an advantage of up to 0.15 is not ruled out)"
+    )
+    assert glance.got == told  # the interval ends at the figure, .65
+    assert told[3:] in glance.line
+
+
+def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
+    """The largest upper limit above guessing, corrected for rows of the system."""
+    low = {"value": 0.4, "ci_low": 0.38, "ci_high": 0.42, "baseline": 0.5}
+    wide = {"value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "baseline": 0.5}
+    sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
+    by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
+    assert (
+        "(0 of 1 figure; none of these attacks has an advantage; others may have one)"
+        in by["sure"].got
+    )
+    most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
+    assert f"up to {at_most(most)} is" in by["open"].got
+    assert by["open"].unseen == left_open([sure, open_])
+
+
+def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record) -> None:
+    """An attack that ran from one vantage, and not from another, did run."""
+    row = vary(won(record, 0.3), ci_low=0.3)
+    names = (row.attack, "linkage", "linkage")
+    skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
+    claimed = judged(record, 1.0, 1.0, None)
+    glance = seen(record, claimed, row, skipped=skipped)
+    assert glance.section.unplayed == ("linkage",)
+    assert glance.got.startswith("hardly tested: none of the attacks tried")
+    second = vary(row, attack="interaction-reconstruction")
+    glance = seen(record, claimed, row, second, skipped=skipped)
+    assert glance.got == (
+        "none of the attacks tried beat guessing (0 of 2 figures; 1 attack could not run; of these "
+        "attacks, not of others, an advantage of up to 0.15 is not ruled out)"
+    )
+
+
+ROWS = (1, 2, 10, 54, 1000)
+
+
+def row(record: Record, **changes: object) -> AttackRow:
+    return vary(record.attacks[0], **changes)
+
+
+def exact_low(successes: int, n: int, failing: float) -> float:
+    """The Clopper-Pearson lower limit that is above the truth with probability ``failing``."""
+    return float(stats.beta.ppf(failing, successes, n - successes + 1)) if successes else 0.0
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("n", [20, 500, 20_000])
+def test_corrected_limits_of_a_share_are_the_exact_ones(record: Record, n: int, rows: int) -> None:
+    for share in (0.02, 0.1, 0.5, 0.7, 0.98, 1.0):
+        k = max(1, round(share * n))
+        low, high = exact_low(k, n, 0.025), 1 - exact_low(n - k, n, 0.025)
+        one = row(record, value=k / n, ci_low=low, ci_high=high, confidence=0.95)
+        exact = exact_low(k, n, 0.025 / rows), 1 - exact_low(n - k, n, 0.025 / rows)
+        found = corrected_low(one, rows), corrected_high(one, rows)
+        assert found == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
+    record: Record, rows: int
+) -> None:
+    wider = stats.norm.isf(0.025 / rows) / stats.norm.isf(0.025)
+    for value in (-0.4, 0.6):
+        half = 1e-3
+        ends = {"ci_low": value - half, "ci_high": value + half, "confidence": 0.95}
+        one = row(record, value=value, baseline=0.5, **ends)
+        found = corrected_low(one, rows), corrected_high(one, rows)
+        assert found == pytest.approx((value - wider * half, value + wider * half), abs=1e-5)
+
+
+@pytest.mark.calibration
+def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
+    """Coins in 50 rows of 100: some rows' own limits are above one half, no corrected one is.
+
+    At most 1 in 40 records may have a false leak; here the margin is none, the worst case.
+    """
+    rng = np.random.default_rng(0)
+    records, plain, false = 200, 0, 0
+    for _ in range(records):
+        heads = rng.binomial(100, 0.5, size=50)
+        rows = tuple(
+            row(
+                record,
+                metric=str(i),
+                value=x / 100,
+                ci_low=exact_low(int(x), 100, 0.025),
+                baseline=0.5,
+            )
+            for i, x in enumerate(heads)
+        )
+        plain += any(one.ci_low > 0.5 for one in rows)
+        false += bool(leaks(vary(record, attacks=rows), 0.0))
+    assert plain > records / 2
+    assert stats.binomtest(false, records, 0.025, alternative="greater").pvalue > 0.001
+
+
+def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
+    rows = (
+        row(record, baseline=None, value=1.0, ci_low=1.0),
+        row(record, baseline=0.1, value=math.inf, ci_low=1.0),
+        row(record, baseline=0.1, value=1.0, ci_low=-math.inf),
+    )
+    none = vary(record, attacks=rows)
+    assert comparable(none) == leaks(none) == ()
+    assert leak_line(none, 0.05).startswith("No leak found: of 0 attack rows")
+
+
+@pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
+def test_the_margin_is_a_share_of_what_guessing_leaves_open(
+    record: Record, baseline: float, bar: float
+) -> None:
+    """Above it a leak, below it little, and what is not above guessing is neither."""
+    kinds = []
+    for value in (bar + 1e-4, bar - 1e-4, baseline):
+        one = row(record, value=value, ci_low=value, baseline=baseline)
+        only = vary(record, attacks=(one,))
+        kinds.append([leak.little for leak in above_guessing(only, 0.05)])
+        assert leaks(only, 0.0) == above_guessing(only, 0.0)
+    assert kinds == [[False], [True], []]
+
+
+def test_a_verdict_does_not_depend_on_other_systems(record: Record) -> None:
+    """A thousand other rows of another system change nothing; of its own they do."""
+    one = row(record, target="it", value=0.6, ci_low=0.55, baseline=0.5)
+    luck = row(record, value=0.5, ci_low=0.4, ci_high=0.6, baseline=0.5)
+    few, many = (vary(luck, target=name) for name in ("other", "it"))
+
+    def found(*rows: AttackRow) -> list[float]:
+        every = above_guessing(vary(record, attacks=rows))
+        return [leak.low for leak in every if leak.row.target == "it"]
+
+    assert found(one) == found(one, *[few] * 1000) != []
+    assert found(one, *[many] * 1000) == []
+
+
+def test_what_surely_beats_guessing_makes_no_other_row_less_sure(record: Record) -> None:
+    """Holm's step: rows that are rejected do not count against the rest."""
+    sure = [row(record, metric=str(i), value=1.0, ci_low=0.99, baseline=0.5) for i in range(30)]
+    one = row(record, value=0.6, ci_low=0.53, baseline=0.5)  # not above .5 at .025 / 31 alone
+    assert corrected_low(one, 31) < 0.5 < corrected_low(one, 1)
+    found = above_guessing(vary(record, attacks=(*sure, one)))
+    assert len(found) == 31
+    assert all(leak.low >= leak.baseline for leak in found)
+
+
+def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> None:
+    """Also how far the row may be above guessing where it does not decide."""
+    wide = {"value": 0.8, "ci_low": 0.7, "ci_high": 0.9, "baseline": 0.77}
+    gain = FurtherFigure(value=0.03, ci_low=0.02, ci_high=0.04)
+    none = FurtherFigure(value=0.0, ci_low=-0.01, ci_high=0.01)
+    one, same = row(record, gain=gain, **wide), row(record, gain=none, **wide)
+    for paired, count in ((one, 1), (same, 0), (row(record, **wide), 0)):
+        found = above_guessing(vary(record, attacks=(paired,)))
+        assert len(found) == count
+    (leak,) = leaks(vary(record, attacks=(one,)))
+    assert leak.low == pytest.approx(0.79)
+    assert left_open([same]) == (
+        "of these attacks, not of others, an advantage of up to 0.01 is not ruled out"
+    )
+
+
+@pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
+def test_a_margin_is_a_share(margin: float) -> None:
+    with pytest.raises(InputError, match="leak margin"):
+        Gate(FailOn.LEAK, leak_margin=margin)

@@ -1,0 +1,503 @@
+"""A record: equal ones give equal bytes, a broken one is refused; what users do with it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from fedrec_auditor.accountants.errors import IncompleteError, InputError
+from fedrec_auditor.accountants.statements import Unit
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
+from fedrec_auditor.reports.record.sections import anchors
+from fedrec_auditor.reports.record.store import IDENTIFIER
+from fedrec_auditor.reports.say import basis_words
+from fedrec_auditor.reports.say.glance import glances, hidden_words, shares
+from fedrec_auditor.reports.writers import html
+from fedrec_auditor.reports.writers.files import TABLES, csv_table, write_tables
+from tests.reports.conftest import finding, glance_of, scope, upper, vary
+from tests.reports.schema import schema, schema_text
+from tests.reports.writers.test_html import Page
+
+
+def test_infinity_is_a_word_and_keys_are_sorted(record: Record) -> None:
+    text = store.encode(record).decode()
+    raw = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the JSON"))
+    assert raw["findings"][0]["claim"]["epsilon"] == "inf"
+    assert text.endswith("}\n")
+    assert list(raw) == sorted(raw)
+    assert text == json.dumps(raw, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "a FIFO"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (lambda path: path.mkdir(), "a directory"),
+        (
+            lambda path: path.touch() or os.truncate(path, store.LARGEST + 1),
+            "more than 268,435,456",
+        ),
+    ],
+)
+def test_a_record_that_never_ends_is_not_read(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    make(tmp_path / store.RECORD)
+    with pytest.raises(InputError, match=rf"run directory with report\.json.*\({said}"):
+        Record.read(tmp_path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("elsewhere")])
+def test_a_lock_that_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / store.LOCK)
+    with pytest.raises(InputError, match=r"nothing at .*\.lock, got a "), store.lock(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == [store.LOCK]
+
+
+def test_nan_is_refused_with_its_place(record: Record) -> None:
+    attack = vary(record.attacks[0], ci_low=float("nan"))
+    broken = vary(record, attacks=(attack,))
+    with pytest.raises(IncompleteError, match=r"attacks\[0\]\.ci_low, got NaN"):
+        store.encode(broken)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OSError])
+def test_a_killed_write_leaves_the_old_files(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    store.write(record, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    calls = 0
+
+    def fsync(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise stop
+
+    monkeypatch.setattr(store.os, "fsync", fsync)
+    changed = vary(record, errors=("changed",))
+    with pytest.raises((KeyboardInterrupt, IncompleteError)):
+        store.write(changed, tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_record_is_moved_into_place_last(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[str] = []
+    replace = Path.replace
+
+    def spy(self: Path, target: Path) -> Path:
+        moved.append(target.name)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", spy)
+    store.write(record, tmp_path)
+    assert sorted(moved) == sorted(store.FILES)
+    assert moved[-1] == "report.json"
+
+
+def edited(**changes: Any) -> Callable[[dict[str, Any]], None]:
+    def edit(raw: dict[str, Any]) -> None:
+        raw.update(changes)
+
+    return edit
+
+
+def whitewash(raw: dict[str, Any]) -> None:
+    refuted = next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")
+    refuted["verdict"] = "CONSISTENT"
+
+
+def raise_the_claim(raw: dict[str, Any]) -> None:
+    next(f for f in raw["findings"] if f["verdict"] == "VIOLATED")["claim"]["epsilon"] = "inf"
+
+
+def belittle(raw: dict[str, Any]) -> None:
+    raw["severity"]["targets"]["fcf"] = "Low"
+
+
+def swap_scope(raw: dict[str, Any]) -> None:
+    raw["findings"][1]["accounted"]["scope"]["horizon"] = "report"
+    raw["findings"][1]["scope"]["horizon"] = "training"
+
+
+def negative(raw: dict[str, Any]) -> None:
+    raw["findings"][0]["claim"]["epsilon"] = -1
+
+
+def hidden_nan(raw: dict[str, Any]) -> None:
+    raw["attacks"][0]["value"] = "nan"
+
+
+def impossible(raw: dict[str, Any]) -> None:
+    found = next(f for f in raw["findings"] if (f["measured"] or {}).get("witness"))
+    found["measured"]["witness"]["probability_b"] = "-inf"
+
+
+def unsure(raw: dict[str, Any]) -> None:
+    raw["attacks"][0]["confidence"] = 0
+
+
+def odd_level(raw: dict[str, Any]) -> None:
+    users = next(row["users"] for row in raw["attacks"] if row["users"])
+    users["quantiles"]["evil"] = users["quantiles"]["50%"]
+
+
+def deep(raw: dict[str, Any]) -> None:
+    for _ in range(300):
+        raw["plan"] = {"settings": raw["plan"]}
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (impossible, "probability_b of at least 0"),
+        (unsure, "edited or damaged"),
+        (odd_level, r"users\.quantiles\.evil"),
+        (deep, "a plan is nested 32 deep at most"),
+        (whitewash, "Expected verdict VIOLATED"),
+        (raise_the_claim, "Expected verdict NO CLAIM"),
+        (swap_scope, "finding 1"),
+        (belittle, r"Expected severity \{.*'fcf': 'Critical'"),
+        (negative, r"findings\.0\.claim: .* epsilon=-1"),
+        (hidden_nan, "got NaN"),
+        (edited(schema_version=6), "schema_version=5 in .* got 6.* run the audit again"),
+        (edited(schema_version=None), "got None"),
+        (edited(schema_version=0), "got 0"),
+        (edited(schema_version=True), "got True"),
+        (edited(schema_version=1), "schema_version=5 in .* got 1"),
+        (edited(extra=1), "extra"),
+        (edited(findings=7), "findings"),
+    ],
+)
+def test_a_tampered_record_is_refused(
+    record: Record, tmp_path: Path, edit: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    raw = json.loads(store.encode(record))
+    edit(raw)
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    with pytest.raises(InputError, match=message) as caught:
+        Record.read(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_record_is_refused(record: Record, tmp_path: Path) -> None:
+    """A missing directory, other files, and a record that is cut off anywhere."""
+    with pytest.raises(InputError, match=r"nowhere .*auditor run"):
+        Record.read(tmp_path / "nowhere")
+    whole = store.encode(record)
+    cut = [whole[:end] for end in range(0, len(whole) - 2, len(whole) // 23)]
+    others = (
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"schema_version": NaN}',
+        b"[" * 100_000,
+        b"7" * 9999,
+    )
+    for content in (*cut, *others):
+        (tmp_path / "report.json").write_bytes(content)
+        with pytest.raises(InputError, match="Expected"):
+            Record.read(tmp_path)
+
+
+def test_no_file_has_what_a_terminal_obeys_or_utf8_lacks(record: Record, tmp_path: Path) -> None:
+    """Names of files may have any bytes: the record has them, escaped; reports have a mark."""
+    evil = "\x1b[31m \x9b31m \x7f \udcff"
+    rows = {"notes": (evil,), "errors": (evil,), "plan": {"data": evil, "settings": 1}}
+    attack = vary(record.attacks[0], note=evil, metric=evil, target=evil)
+    finding = vary(record.findings[0], target=evil, reason=evil, note=evil)
+    told = vary(record, **rows, attacks=(attack,), findings=(finding,))
+    store.write(told, tmp_path)
+    for name in store.FILES:
+        text = (tmp_path / name).read_bytes().decode()
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text), name
+    assert json.loads((tmp_path / "report.json").read_text())["notes"] == [evil]
+
+
+def test_a_severity_of_another_rule_or_none_is_derived_again(
+    record: Record, tmp_path: Path
+) -> None:
+    raw = json.loads(store.encode(record))
+    assert raw["severity"] == {
+        "rule": 4,
+        "not_assessed": {},
+        "targets": {
+            "dplcf-ap": "Critical",
+            "dplcf-sp": "High",
+            "fcf": "Critical",
+            "fmf-ldp": "High",
+        },
+    }
+    del raw["severity"]
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    assert Record.read(tmp_path) == record
+    raw["severity"] = {"rule": 2, "targets": {"fcf": "Low"}}
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    assert Record.read(tmp_path) == record
+
+
+def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
+    record: Record, tmp_path: Path
+) -> None:
+    raw = json.loads(store.encode(record))
+    for row in raw["findings"]:
+        del row["claim"]["basis"]
+    (tmp_path / "report.json").write_text(json.dumps(raw))
+    found = Record.read(tmp_path)
+    assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
+    assert {basis_words(f.claim) for f in found.findings} == {"by whom is not recorded"}
+
+
+def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for bad in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="can be written"):
+            store.check_writable(bad)
+    (tmp_path / "out" / "report.json").mkdir(parents=True)
+    with pytest.raises(InputError, match="got a directory"):
+        store.check_writable(tmp_path / "out")
+    store.check_writable(tmp_path / "new" / "deep")
+    assert not list((tmp_path / "new" / "deep").iterdir())
+
+
+def test_a_directory_is_held_by_one_audit_at_a_time(tmp_path: Path) -> None:
+    with (
+        store.lock(tmp_path),
+        pytest.raises(InputError, match="no other audit"),
+        store.lock(tmp_path),
+    ):
+        pass
+    with store.lock(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+PUBLISHED = Path(__file__).parents[3] / "docs" / "report.schema.json"
+Validator = Callable[[Any], list[str]]
+
+
+@pytest.fixture(scope="module")
+def faults() -> Validator:
+    """Return a function that lists the faults of a value against the schema."""
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `dev` has it")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    validator = jsonschema.Draft202012Validator(schema())
+    return lambda value: [error.json_path for error in validator.iter_errors(value)]
+
+
+def test_it_is_published() -> None:
+    """``python -m tests.reports.schema > docs/report.schema.json`` writes it."""
+    assert schema_text() == PUBLISHED.read_text(encoding="utf-8")
+
+
+def test_it_is_versioned_and_is_json() -> None:
+    told = json.loads(schema_text(), parse_constant=lambda name: pytest.fail(name))
+    assert told["$id"] == IDENTIFIER == f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
+    assert f"schema version {SCHEMA_VERSION}" in told["title"]
+    assert ">>>" not in schema_text()
+    assert told["$defs"]["Bound"]["properties"]["largest"]["default"] == "inf"
+
+
+def raw_edited(record: Record, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    raw: dict[str, Any] = json.loads(store.encode(record))
+    edit(raw)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("place", "edit"),
+    [
+        ("$", lambda raw: raw.update(extra=1)),
+        ("$", lambda raw: raw.pop("plan")),
+        ("$.schema_version", lambda raw: raw.update(schema_version=2)),
+        ("$.findings[0].verdict", lambda raw: raw["findings"][0].update(verdict="SAFE")),
+        ("$.findings[0].delta", lambda raw: raw["findings"][0].update(delta="infinite")),
+        ("$.attacks[0].value", lambda raw: raw["attacks"][0].update(value=None)),
+        ("$.severity.targets.fcf", lambda raw: raw["severity"]["targets"].update(fcf="Bad")),
+    ],
+)
+def test_what_is_no_record_does_not(
+    record: Record, faults: Validator, place: str, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    assert faults(raw_edited(record, edit)) == [place]
+
+
+def counts(record: Record) -> list[int]:
+    return list(shares(record).values())
+
+
+def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None:
+    text = record._repr_html_()
+    page = Page(text)
+    assert page.count("script") == page.count("link") == page.count("img") == page.count("a") == 0
+    assert len(text) < 20_000
+    order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
+    assert sorted(order, key=page.said.index) == order
+    got = "is picked 81.6% of the time, 50% without the uploads"
+    for said in ("1 false 0 unproved 2 proved 1 no claim", "943 users", got, "Withdraw"):
+        assert said in page.said
+        assert said in Page(html.render(record)).said
+
+
+def test_its_style_touches_nothing_else_on_the_page(record: Record) -> None:
+    style = record._repr_html_().split("<style>")[1].split("</style>")[0]
+    for rule in style.split("{")[:-1]:
+        selector = rule.rpartition("}")[2].rpartition("*/")[2].strip()
+        if not selector.startswith("@"):
+            assert all(".privacy-audit" in part for part in selector.split(",")), selector
+
+
+def test_the_cards_add_up_to_all_systems(record: Record) -> None:
+    assert counts(record) == [1, 0, 2, 1]
+    assert hidden_words(record).startswith("None of 4 systems is proved")
+    first = record.findings[0]
+    user = scope("user", "training")
+    promised = first.claim.__class__(epsilon=1.0, scope=user, statement="s", source="s")
+    hidden = finding("kept", promised, user, upper(1.0, user, "a proof"), None)
+    vacuous = finding("wide", promised, user, upper(9.0, user, "a proof"), None)
+    bare = finding("bare", promised, user, None, None)
+    changed = vary(record, findings=(hidden, vacuous, bare), attacks=())
+    assert counts(changed) == [0, 2, 1, 0, 4]
+    # Wide and bare are unproved; an epsilon of 9 hides nobody.
+    assert hidden_words(changed).startswith("1 of 7 systems is proved")
+
+
+def test_one_target_is_all_that_concerns_it(record: Record) -> None:
+    one = record["dplcf-ap"]
+    assert {row.target for row in (*one.findings, *one.attacks, *one.skipped)} == {"dplcf-ap"}
+    assert one.violated == record.violated
+    assert [each.verdict for each in record.violated] == [Verdict.VIOLATED]
+    assert repr(one).startswith("dplcf-ap: ✗ false. Epsilon is infinite, exactly")
+    assert record["fcf"].violated == ()
+    with pytest.raises(InputError, match=r"one of fcf, fmf-ldp, dplcf-sp, dplcf-ap, got 'nobody'"):
+        _ = record["nobody"]
+
+
+def test_a_table_has_a_column_a_number(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pandas(ModuleType):
+        DataFrame = staticmethod(lambda rows: rows)
+
+    monkeypatch.setitem(sys.modules, "pandas", Pandas("pandas"))
+    rows: Any = record.to_frame()
+    assert len(rows) == len(record.findings)
+    assert len({tuple(row) for row in rows}) == 1
+    for row, source in zip(rows, record.findings, strict=True):
+        assert row["claim.epsilon"] == source.claim.epsilon
+        assert row["scope.unit"] == source.scope.unit
+        assert type(row["verdict"]) is str
+        shown = None if source.measured is None else source.measured.epsilon
+        assert row["measured.epsilon"] == shown
+    assert "accounted" not in rows[0]
+    attacks: Any = record.to_frame("attacks")
+    assert [row["baselines.random"] for row in attacks] == [0.5] * len(record.attacks)
+    with pytest.raises(InputError, match=r"Expected one of findings, .*, got 'plan'"):
+        record.to_frame("plan")
+
+
+def test_without_pandas_the_remedy_is_named(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"pip install pandas.*record\.attacks"):
+        record.to_frame("attacks")
+
+
+def with_one(record: Record, finding: Finding) -> Record:
+    none = dict.fromkeys(("measurements", "attacks", "skipped", "utility"), ())
+    return vary(record, findings=(finding,), **none)
+
+
+def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> None:
+    one = record["dplcf-sp"].findings[0]
+    doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
+    changed = with_one(record, vary(one, measured=doubtful))
+    (glance,) = glances(changed)
+    said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
+    assert "77" not in said
+    assert "shown" not in said
+
+
+def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> None:
+    every = next(f for f in record["dplcf-sp"].findings if f.scope.unit is Unit.USER)
+    proof = replace(every.accounted, epsilon=1.0)
+    sure = vary(every, accounted=proof, measured=None)
+    assumed = vary(sure, accounted=replace(proof, assumptions=("luck",)))
+    said = [hidden_words(with_one(record, each)) for each in (sure, assumed)]
+    assert [words.split()[0] for words in said] == ["1", "None"]
+
+
+def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
+    """Silent messages are told if they are most, and that training broke unless utility is good."""
+    rows = [row for row in record.utility if row.target == "fcf"]
+    flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
+    assert rows
+
+    def got(silent: int, utility: list[UtilityRow]) -> tuple[str, str]:
+        told = MessagesRow(target="fcf", sent=100, empty=silent, oversized=1)
+        changed = vary(record, messages=(told,), utility=tuple(utility))
+        one = glance_of(changed, "fcf")
+        return one.got, one.got_words
+
+    for words in got(70, flat):
+        assert words.endswith("; the training broke down: 71 of 100 messages tell nothing")
+    for words in (*got(70, rows), *got(70, [])):
+        assert words.endswith("; 71 of 100 messages tell nothing")
+    for words in got(49, flat):
+        assert "messages" not in words
+
+
+def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
+    finding = record["dplcf-ap"].headline_finding
+    for least, said in ((1.6662, "1.66 times as much"), (20.0, "20 times"), (math.inf, "")):
+        shown = replace(finding.measured, epsilon=least)
+        changed = vary(record, findings=(vary(finding, measured=shown),))
+        sentence = glance_of(changed, "dplcf-ap").sentence
+        assert ("times" in sentence) is bool(said)
+        assert said in sentence
+
+
+def test_a_system_called_like_a_finding_takes_another_place(record: Record) -> None:
+    first, *rest = record.findings
+    bold = vary(first, target="dplcf-ap-interaction-server-report")
+    found = anchors(vary(record, findings=(bold, *rest)))
+    assert found["dplcf-ap"].findings == ("dplcf-ap-interaction-server-report-2",)
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r@", " ="])
+def test_no_text_is_a_formula_to_a_spreadsheet(record: Record, sign: str) -> None:
+    row = vary(record.findings[0], target=f"{sign}cmd|' /C calc'!A0")
+    (read,) = csv.DictReader(io.StringIO(csv_table(vary(record, findings=(row,)), "findings")))
+    assert read["target"] == f"'{sign.strip()}cmd|' /C calc'!A0"
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in read.values())
+
+
+def test_all_are_written(record: Record, tmp_path: Path) -> None:
+    assert write_tables(record, tmp_path / "new") == TABLES
+    files = {path.name for path in (tmp_path / "new").iterdir()}
+    assert files == {f"{name}.csv" for name in TABLES}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_empty_table_is_a_table(record: Record, name: str) -> None:
+    empty = record.model_copy(update=dict.fromkeys(TABLES, ()))
+    assert csv_table(empty, name) == "target\n"

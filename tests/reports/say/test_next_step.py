@@ -1,0 +1,205 @@
+"""Advice is what the record knows, never what a small game proves, and none that harms."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from fedrec_auditor.accountants.statements import Claim, Horizon, Vantage
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports.documents.document import sentences
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import Finding, SkippedRow
+from fedrec_auditor.reports.record.sections import Section
+from fedrec_auditor.reports.say.glance import hidden_words
+from fedrec_auditor.reports.say.next_step import next_step
+from tests.reports.conftest import finding, upper, vary
+from tests.reports.record.test_severity import USER, judged, seen, won
+
+HERE = (
+    "for everything about one user (any value against any other), over the whole training, "
+    "against the server"
+)
+"""The scope of ``judged``, which travels with every epsilon that is advised."""
+
+
+def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
+    refuted = judged(record, 1.0, 2.2442, 1.6)
+    assert todo(record, refuted) == (
+        f"Withdraw the claim, or claim epsilon 2.25 instead of 1, {HERE}."
+    )
+    mended = vary(refuted, repair="as_published=false")
+    assert "or set as_published=false, with which it is proved" in todo(record, mended)
+    endless = judged(record, 1.0, math.inf, math.inf)
+    assert todo(record, endless) == "Withdraw the claim."
+    assert todo(record, judged(record, 178.0, 3.286, 2.8)) == (
+        f"You may claim epsilon 3.29 instead of 178, {HERE}."
+    )
+    unproved = judged(record, 1.0, 3.7052, None)
+    assert todo(record, unproved) == (
+        f"Claim epsilon 3.71 {HERE}, or bring the missing proof of 1."
+    )
+    little = judged(record, 1.0, 10.76, None, repair="as_published=false")
+    assert todo(record, little) == (
+        "Set as_published=false, with which it is proved, or bring the missing proof of 1. The "
+        "epsilon that is proved, 10.8, promises next to nothing."
+    )
+    assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Treat what")
+
+
+def todo(record: Record, *findings: Finding, users: int = 600) -> str:
+    return next_step(Section("it", findings, users=users), leaks=False)
+
+
+@pytest.mark.parametrize(
+    ("delta", "claimed", "told"), [(0.633, 0.0, False), (1e-3, 0.0, True), (2e-3, 0.0, False)]
+)
+def test_no_delta_is_advised_that_fails_somebody(
+    record: Record, delta: float, claimed: float, told: bool
+) -> None:
+    """One of 1 / 600 and above; neither as the claim's own nor with a proof."""
+    endless = judged(record, 1.0, math.inf, math.inf, holds_at=delta)
+    assert ("state delta" in todo(record, endless)) == told
+    proof = upper(2.0, USER, "a proof", delta)
+    unproved = judged(record, 1.0, None, None, accounted=proof)
+    assert ("laim epsilon 2" in todo(record, unproved)) == told
+
+
+def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> None:
+    """A claim of 2 of which 3.71 is proved, and 1.63 shown in a game of few items."""
+    proof = upper(3.7052, USER, "a proof", 1e-5, "the client adds the noise of its proof")
+    own = judged(record, 2.0, None, None, accounted=proof)
+    game = judged(record, 2.0, None, 1.63, accounted=proof, game="local game over 36 items")
+    said = f"Claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof, "
+    for order in ((own, game), (game, own)):
+        assert Section("it", order).headline_finding is game
+        assert todo(record, *order) == f"{said}or bring the missing proof of 2."
+
+
+def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
+    refuted = judged(record, 1.0, None, 1.386)
+    own = next_step(Section("it", (refuted,), own=True), leaks=False)
+    assert own.startswith(
+        "Withdraw the claim. An epsilon that may be claimed follows from the noise"
+    )
+    assert "proof=" in own
+    assert "auditor account" in own
+    assert todo(record, refuted) == "Withdraw the claim."
+    endless = judged(record, 1.0, None, math.inf)
+    assert next_step(Section("it", (endless,), own=True), leaks=False) == "Withdraw the claim."
+
+
+def test_what_is_wrong_comes_before_what_may_be_claimed(record: Record) -> None:
+    held = judged(record, 423.0, 6.43, 5.6)
+    server = replace(USER, vantage=Vantage.SERVER)
+    claim = replace(held.claim, scope=replace(USER, vantage=Vantage.PEERS))
+    peers = finding("it", claim, claim.scope, upper(6.43, claim.scope, "a proof"), None)
+    open_ = finding("it", claim, server, upper(math.inf, server, "none"), None)
+    section = Section("it", (peers, open_), quick=True, users=600)
+    said = next_step(section, leaks=True, alarms=["Do not deploy it as it is: all is read."])
+    wrong, beyond, may, last = (
+        said.index(part) for part in ("Do not deploy", "Claim nothing", "You may", "This audit")
+    )
+    assert 0 == wrong < beyond < may < last
+    assert "Claim nothing against the server: no finite epsilon is proved." in said
+
+
+KINDS = {
+    "proved": (1.0, 1.0, None),
+    "proved with room": (9.0, 2.0, 1.0),
+    "proved, promising little": (250.0, 250.0, None),
+    "false": (1.0, 2.0, 1.5),
+    "false without a proof": (1.0, math.inf, 1.5),
+    "false without bound": (1.0, math.inf, math.inf),
+    "unproved": (1.0, 2.0, None),
+    "unproved without a proof": (1.0, None, 0.5),
+    "no claim": (math.inf, math.inf, 3.0),
+    "no claim but a proof": (math.inf, 2.0, None),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
+    """Each sentence is whole, and an epsilon is offered only with all that it is for."""
+    one = judged(record, *KINDS[kind])
+    skipped = (SkippedRow(target="it", attack="linkage", reason="It reads nothing."),)
+    for leak, open_, quick, own in product((0.0, 0.15, 0.3, 0.7), *[(False, True)] * 3):
+        plan = {"quick": quick}
+        whole = vary(record, plan=plan, own=("it",) if own else ())
+        glance = seen(whole, one, won(record, leak), skipped=skipped if open_ else ())
+        said = glance.todo
+        assert said.endswith(".")
+        assert all(part[0].isupper() for part in sentences(said))
+        assert ("claim epsilon" in said.lower()) == (f"{HERE}" in said and "Quote" not in said)
+        if "claim epsilon" in said.lower():
+            assert ("This audit was quick" in said) == quick
+            assert re.search(r"laim epsilon 2( instead of [19],)? for", said), said
+        assert ("proof=" in said) <= own
+        if leak >= 0.3 and one.verdict is not Verdict.VIOLATED:
+            assert said.startswith(f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy it'}")
+        assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)
+        assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
+
+
+def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) -> None:
+    refuted = judged(record, 1.0, 2.0, 1.6)
+    wider = replace(USER, horizon=Horizon.ROUND)
+    claim = Claim(epsilon=1.0, scope=wider, statement="s", source="s")
+    other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
+    assert next_step(Section("it", (refuted, other)), leaks=False) == (
+        f"Withdraw the claim, or claim epsilon 2 instead of 1, {HERE}, or set faithful=false, with "
+        "which it is proved over one round, though not over the whole training."
+    )
+
+
+def test_a_game_of_few_items_is_no_proof_for_the_data(record: Record) -> None:
+    small = judged(record, 1.0, 1.0, None, game="local game over 36 items")
+    rows = {"findings": (small,), "attacks": (), "utility": (), "skipped": (), "measurements": ()}
+    assert hidden_words(vary(record, **rows)).startswith("None of 1 system")
+    refuted = judged(record, 1.0, 2.0, 1.5, game="local game over 36 items")
+    assert refuted.verdict is Verdict.VIOLATED
+    assert "Claim epsilon" not in seen(record, refuted).todo
+
+
+def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record: Record) -> None:
+    refuted = judged(record, 250.0, 5000.0, 5000.0)
+    once = replace(USER, horizon=Horizon.ROUND)
+    claim = Claim(epsilon=250.0, scope=once, statement="s", source="s")
+    held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
+    said = next_step(Section("it", (refuted, held)), leaks=False)
+    assert said == (
+        "Withdraw the claim, or quote it over one round only, where it is proved. The epsilon that "
+        "is proved, 5,000, promises next to nothing."
+    )
+    for other in (
+        vary(held, claim=replace(claim, epsilon=260.0)),
+        vary(held, delta=1e-5),
+        vary(held, game="local game over 36 items"),
+        vary(held, verdict=Verdict.UNSUBSTANTIATED),
+    ):
+        assert "one round" not in next_step(Section("it", (refuted, other)), leaks=False)
+
+
+def test_a_proof_under_an_assumption_is_told_with_it(record: Record) -> None:
+    proof = upper(2.0, USER, "a proof", 1e-6, "nobody colludes")
+    refuted = vary(judged(record, 1.0, 2.0, 1.5), accounted=proof)
+    assert todo(record, refuted) == (
+        f"Withdraw the claim, or claim epsilon 2 at delta 1e-06 instead of 1, {HERE}, if nobody "
+        "colludes."
+    )
+
+
+def test_an_epsilon_that_hides_nothing_is_not_recommended_to_who_claims_none(
+    record: Record,
+) -> None:
+    assert "You may claim" not in seen(record, judged(record, math.inf, 5000.0, None)).todo
+    assert todo(record, judged(record, math.inf, 2.0, None)) == f"You may claim epsilon 2 {HERE}."
+
+
+def test_a_system_without_a_judged_claim_is_told_by_what_it_leaks() -> None:
+    assert next_step(Section("it", ()), leaks=True).startswith("Treat what leaves the devices")
+    assert "--claim" in next_step(Section("it", ()), leaks=False)

@@ -1,0 +1,341 @@
+"""Every word of the vocabulary has its words; utility in a line, beside what is simpler."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from enum import StrEnum
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedrec_auditor.accountants.statements import (
+    Adjacency,
+    Basis,
+    Bound,
+    Claim,
+    Horizon,
+    Side,
+    Unit,
+    Vantage,
+    Witness,
+    any_pair,
+)
+from fedrec_auditor.accountants.verdict import Verdict
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.documents.figures import trade_offs
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
+from fedrec_auditor.reports.record.sections import Section
+from fedrec_auditor.reports.say import outcome_words, probability_words, ratio_words
+from fedrec_auditor.reports.say.exposure import exposure
+from fedrec_auditor.reports.say.metrics import (
+    CUT,
+    beats_guessing,
+    risk_words,
+    shortfall,
+    telling,
+    trainings_words,
+    utility_line,
+)
+from fedrec_auditor.reports.writers import html, markdown, terminal
+from tests.reports.conftest import finding, lower, scope, upper, utility, vary
+from tests.reports.printing import printed
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (Unit, say.UNITS),
+        (Adjacency, say.ADJACENCIES),
+        (Vantage, say.VANTAGES),
+        (Vantage, say.LOOKERS),
+        (Vantage, say.VIEWS),
+        (Basis, say.BASES),
+        (Verdict, say.TABLES["sentence"]),
+        (Horizon, say.HORIZONS),
+        (Verdict, say.SIGNS),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_nothing_is_left_without_words(kind: type[StrEnum], told: dict[StrEnum, str]) -> None:
+    assert set(told) == set(kind)
+    assert len(set(told.values())) == len(kind)
+
+
+def _measured(epsilon: float, a: float, b: float, *, copies: int = 1) -> Bound:
+    scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
+    witness = Witness(
+        input_a="a", input_b="b", output="o", probability_a=a, probability_b=b, copies=copies
+    )
+    return Bound(epsilon=epsilon, side=Side.LOWER, scope=scope, source="exact", witness=witness)
+
+
+def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
+    """Laplace noise on 36,737 entries: densities e^(+-500,000), a finite ratio."""
+    measured = _measured(1_102_110.0, math.inf, 0.0)
+    assert "infinite" not in ratio_words(measured)
+    assert "log-ratio 1,102,110" in ratio_words(measured)
+    assert [probability_words(measured, p) for p in (math.inf, 0.0, 0.5)] == [
+        "more than 1e308",
+        "less than 1e-323",
+        "0.5",
+    ]
+    vanished = _measured(1500.0, 0.0, 0.0, copies=2)
+    assert "2 independent copies at once: log-ratio 1,500" in ratio_words(vanished)
+
+
+def test_an_impossible_output_is_called_so() -> None:
+    measured = _measured(math.inf, 0.6, 0.0)
+    assert ratio_words(measured).startswith("infinite")
+    assert probability_words(measured, 0.0) == "0"
+    assert ratio_words(_measured(0.0, 0.0, 0.0)).startswith("0 to 0")
+
+
+def test_a_density_is_not_called_a_probability() -> None:
+    for a, said in ((15.0, "Density"), (0.9, "Probability")):
+        assert outcome_words(_measured(1.0, a, 0.1)) == said
+
+
+def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
+    """609 of 997 draws against 0 of 1003: what is below 1/1003 was not measured."""
+    measured = replace(_measured(4.6, 609 / 997, 0.0), samples=8000, confidence=0.95)
+    assert outcome_words(measured) == "Measured share"
+    assert probability_words(measured, 0.0) == "0"
+    assert ratio_words(measured) == (
+        "not bounded by what was seen: no draw of one of the two inputs gave it"
+    )
+    seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
+    assert ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
+
+
+def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
+    row = next(row for row in record.attacks if row.users and row.users.groups)
+    assert "Hit hardest: activity: most items 0.99 [0.98, 1]" in risk_words(row)
+    one = row.users.groups["gender"]
+    alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
+    assert "Hit" not in risk_words(vary(row, users=alike))
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, "0%"), (1e-9, "0.0000001%"), (1e-4, "0.01%"), (0.00044, "0.044%"), (0.0123, "1.2%"),
+     (0.5, "50%"), (0.7310586, "73.1%"), (0.9999, "99.99%"), (0.99999999, "more than 99.9999%"),
+     (1.0, "100%")],
+)  # fmt: skip
+def test_a_small_share_is_not_none_and_a_large_one_no_certainty(share: float, said: str) -> None:
+    assert say.percent(share) == said
+
+
+def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
+    """0.981468 of 0.981468 was "proved 0.982" beside "claimed 0.981"."""
+    user = scope("user", "training")
+    claim = Claim(epsilon=0.981468, scope=user, statement="s", source="s")
+    kept, broken = (
+        finding("it", claim, user, upper(proof, user, "a proof"), None)
+        for proof in (0.981468, 0.99)
+    )
+    assert say.proved_of(kept) == say.brief(claim.epsilon) == "0.981"
+    assert say.proved_of(broken) == "0.99"
+    (line,) = [x for x in trade_offs(vary(kept, holds_at=0.00213)) if "does" in x.words]
+    assert line.said == "(0.981, 0.00213)"
+
+
+@given(
+    st.floats(0.01, 1e7),
+    st.sampled_from([1.0, 1.0 - 1e-12, 0.7]),
+    st.sampled_from([1.0, 1.0 + 1e-12, 1.3]),
+)
+def test_equal_epsilons_print_alike_and_others_on_their_side(
+    claimed: float, less: float, more: float
+) -> None:
+    """The report had "shown 1,680" and "proved 1,690" beside "claimed 1,682"."""
+    user = scope("user", "training")
+    claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
+    bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
+    found = finding("it", claim, user, *bounds)
+    (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).told
+    for exactly in (False, True):
+        proved = say.proved_of(found, exactly=exactly)
+        shown = say.shown_of(found, exactly=exactly)
+        stated = (say.number if exactly else say.brief)(claimed)
+        assert (proved == stated) is (more < 1.1)
+        assert (shown == stated) is (less > 0.9)
+        if more > 1.1:
+            assert float(proved.replace(",", "")) >= claimed * more * (1 - 1e-9)
+        if less < 0.9:
+            assert float(shown.replace(",", "")) <= claimed * less * (1 + 1e-9)
+        if not exactly:
+            assert cell.proved_words == f"proved ≤ {proved}"
+            assert cell.shown_words == f"shown ≥ {shown}"
+
+
+def test_whole_epsilons_are_printed_in_full() -> None:
+    told = (say.brief, say.at_least, say.at_most, say.short, say.number)
+    assert {each(1682.0) for each in told} == {"1,682"}
+    assert {each(85_494_360.0) for each in told} == {"85,494,360"}
+
+
+def of(record: Record, *rows: UtilityRow) -> str:
+    changed = vary(record, utility=rows)
+    return utility_line(changed[rows[0].target], changed)
+
+
+def test_the_line_stands_beside_guessing_the_paper_and_the_unprotected_version(
+    record: Record,
+) -> None:
+    plain = utility("fcf", 0.62, 0.66)
+    noisy = vary(utility("fmf-ldp", 0.31, 0.45), unprotected="fcf")
+    said = of(record, noisy, plain)
+    assert said == (
+        "HR@10 0.31 [0.28, 0.34] (leave one out, 99 sampled negatives; of this training), against "
+        "0.1 at random; "
+        "0.45 in the paper, under its own conditions; 0.62 without protection (fcf)."
+    )
+
+
+def test_with_other_settings_it_is_not_the_same_system(record: Record) -> None:
+    noisy = vary(utility("fmf-ldp", 0.31, None), unprotected="fcf")
+    rows = {"utility": (noisy, utility("fcf", 0.62, None))}
+    changed = record.model_copy(update={"plan": {"settings": {"fcf": {"rounds": 1}}}} | rows)
+    assert "without protection" not in utility_line(changed["fmf-ldp"], changed)
+
+
+def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
+    row = utility("fcf", 0.62, None)
+    for learns in (True, False):
+        plan = {"settings": {"fcf": {"learns": learns, "factors": 16}}}
+        changed = vary(record, plan=plan, utility=(row,))
+        assert ("under settings that learn" in utility_line(changed["fcf"], changed)) is learns
+
+
+def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
+    open_ = utility("dplcf-sp", 0.12, None)
+    assert not beats_guessing([open_])
+    assert "It is not shown to be better than guessing." in of(record, open_)
+    weak = utility("dplcf-sp", 0.09, None)
+    said = of(record, weak)
+    assert "It is not better than guessing: useless at this epsilon." in said
+    assert "useless" not in of(record, weak, open_)
+    better = vary(utility("dplcf-sp", 0.2, None), metric="HR@20")
+    assert "useless" not in of(record, weak, better)
+    assert "useless here" in of(record, utility("fcf", 0.09, None))
+
+
+def test_a_training_cut_short_calls_nothing_useless(record: Record) -> None:
+    weak = utility("dplcf-sp", 0.09, None)
+    cut = vary(weak, paper_note=f"{CUT}20 of 1000 rounds.")
+    assert "after 20 of 1000 rounds" in of(record, cut)
+    assert "useless" not in of(record, cut)
+
+
+@pytest.mark.parametrize(("low", "high", "better"), [(1.1, 1.2, True), (1.2, 1.3, False)])
+def test_of_an_error_less_is_better(low: float, high: float, better: bool) -> None:
+    row = utility("vfl-sgdmf", 1.15, None)
+    ends = {"metric": "MSE", "random": 1.25, "ci_low": low, "ci_high": high}
+    assert beats_guessing([vary(row, **ends)]) is better
+
+
+def test_a_figure_of_the_paper_at_the_largest_cutoff_is_named() -> None:
+    rows = [
+        vary(utility("fcf", 0.5, paper), metric=metric)
+        for metric, paper in (("HR@5", None), ("HR@10", 0.6), ("NDCG@10", 0.4), ("HR@20", 0.7))
+    ]
+    named = telling(rows)
+    assert named.metric == "HR@20"
+
+
+def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> UtilityRow:
+    """The row beside a baseline that it is ``by`` above, give or take ``half``."""
+    gap = FurtherFigure(value=by, ci_low=by - half, ci_high=by + half)
+    found = Baseline(name=name, value=row.value - by, difference=gap)
+    return vary(row, baseline=found)
+
+
+NOTHING = "it learned nothing personal that helps."
+PERHAPS = "it may have learned nothing personal that helps."
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([(0.05, 0.02)], ""),
+        ([(0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(0.0, 0.0)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.05, 0.02)], f"It is not better than popularity: {NOTHING}"),
+        (
+            [(-0.05, 0.02), (-0.01, 0.02)],
+            f"None of its 2 figures is better than popularity: {NOTHING}",
+        ),
+        (
+            [(-0.05, 0.02), (0.01, 0.02)],
+            f"None of its 2 figures is shown to be better than popularity: {PERHAPS}",
+        ),
+        ([(-0.05, 0.02), (0.05, 0.02)], ""),
+        # above by an interval of its own, but not by one that holds for all of ten at once
+        (
+            [(0.021, 0.02)] * 10,
+            f"None of its 10 figures is shown to be better than popularity: {PERHAPS}",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_not_shown_to_beat_its_baseline_is_told(
+    record: Record, gaps: list[tuple[float, float]], said: str
+) -> None:
+    rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
+    changed = vary(record, utility=tuple(rows))
+    begin = f"utility: HR@10 0.31, by popularity {0.31 - gaps[-1][0]:.3g}. "
+    assert shortfall(changed["fcf"]) == (said and begin + said)
+    assert of(record, *rows).endswith(said or "at random.")
+    assert f"against {0.31 - gaps[-1][0]:.3g} by popularity; 0.1 at random" in of(record, *rows)
+
+
+def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
+    row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
+    for by, said in ((-0.1, ""), (0.1, f"It is not better than two means: {NOTHING}")):
+        assert shortfall(
+            vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"]
+        ).endswith(said)
+    assert said in of(record, ahead(row, 0.1, 0.05, "two means"))
+
+
+def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
+    """A ranking that learns nothing, such as `random`, or one after a part of the training."""
+    lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
+    said = "utility: HR@10 0.09, by guessing 0.1. It is not better than guessing: useless here."
+    assert shortfall(vary(record, utility=(lost,))["fcf"]) == said
+    below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
+    cut = vary(below, paper_note=f"{CUT}20 of 1000 rounds.")
+    told = shortfall(vary(record, utility=(cut,))["fcf"])
+    assert "It is not shown to be better than popularity after 20 of 1000 rounds" in told
+    assert "learned" not in told
+
+
+def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None:
+    rows = (ahead(utility("fcf", 0.28, None), -0.05, 0.02), *record.utility[1:])
+    changed = vary(record, utility=rows)
+    texts = {
+        "html": html.render(changed),
+        "notebook": changed._repr_html_(),
+        "markdown": unescape(markdown.render(changed)),
+        "text": str(changed),
+        "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
+    }
+    said = f"Utility: HR@10 0.28, by popularity 0.33. It is not better than popularity: {NOTHING}"
+    for name, text in texts.items():
+        assert text.count(said) == 1, name
+    system = texts["html"].partition('id="systems"')[2]
+    assert "popularity 0.33, difference [-0.07, -0.03]" in system
+    for name in ("html", "markdown"):
+        assert say.phrase("note", "intervals") in texts[name]
+
+
+def test_figures_say_of_how_many_trainings_they_are() -> None:
+    one = utility("fcf", 0.62, 0.66)
+    three = vary(one, trainings=3)
+    assert trainings_words([one, one]) == "of this training"
+    assert trainings_words([three]) == "over 3 trainings"
+    assert trainings_words([one, three]) == "over 1 to 3 trainings"

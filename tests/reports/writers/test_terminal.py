@@ -1,0 +1,188 @@
+"""Markdown, JUnit and terminal: what their readers parse, and that nothing breaks out of a cell."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.cells import cell_len
+from rich.console import Console
+
+from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.record.record import Record
+from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.writers import ci, markdown, terminal
+from fedrec_auditor.reports.writers.terminal import render_system
+from tests.reports.conftest import glance_of, vary
+from tests.reports.printing import printed
+
+EVIL = "a|b\n<b>*x*</b> `c` [l](http://x) \x1b[31m\x00\x9b\ud8ff]]> [bold red]"
+
+
+def suite(record: Record, fail_on: str = "violated") -> ET.Element:
+    root = ET.fromstring(ci.junit(record, Gate(FailOn(fail_on))))
+    assert root.tag == "testsuites"
+    found = root.find("testsuite")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "failures"), [("violated", 1), ("unsubstantiated", 2), ("never", 1)]
+)
+def test_junit_counts_what_it_holds(record: Record, fail_on: str, failures: int) -> None:
+    first, second, *rest = record.findings
+    changed = vary(
+        record,
+        findings=(
+            vary(first, verdict=Verdict.UNSOUND),
+            vary(second, verdict=Verdict.UNSUBSTANTIATED),
+            *rest,
+            vary(rest[-1], verdict=Verdict.CONSISTENT),
+        ),
+        errors=("ran out of memory",),
+    )
+    found = suite(changed, fail_on)
+    assert found.attrib["failures"] == str(len(found.findall(".//failure"))) == str(failures)
+    assert found.attrib["errors"] == str(len(found.findall(".//error"))) == "2"
+    assert found.attrib["tests"] == str(len(record.findings) + 2)
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in found.iter("testcase")]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gate", "tag"),
+    [
+        (Verdict.NO_CLAIM, Gate(), "skipped"),
+        (Verdict.NO_CLAIM, Gate(FailOn.NO_CLAIM), "failure"),
+        (Verdict.INCONCLUSIVE, Gate(), "error"),
+        (Verdict.INCONCLUSIVE, Gate(allow=("inconclusive",)), "skipped"),
+        (Verdict.UNSOUND, Gate(FailOn.NEVER), "error"),
+    ],
+)
+def test_junit_tells_nothing_found_from_nothing_promised(
+    record: Record, verdict: Verdict, gate: Gate, tag: str
+) -> None:
+    changed = vary(record, findings=(vary(record.findings[0], verdict=verdict),))
+    found = ET.fromstring(ci.junit(changed, gate)).find("testsuite")
+    assert [child.tag for child in found.findall("testcase/*")] == [tag, "system-out"]
+    totals = {"skipped": "skipped", "failure": "failures", "error": "errors"}
+    assert found.attrib[totals[tag]] == "1"
+
+
+def test_no_string_breaks_out(record: Record) -> None:
+    claim = replace(record.findings[0].claim, statement=EVIL, source=EVIL)
+    finding = vary(record.findings[0], target=EVIL, claim=claim, reason=EVIL, note=EVIL)
+    attack = vary(record.attacks[0], target=EVIL, attack=EVIL, metric=EVIL)
+    evil = vary(record, findings=(finding,), attacks=(attack,), errors=(EVIL,))
+    (case, _) = suite(evil).iter("testcase")
+    assert case.attrib["classname"] == say.legal(EVIL)
+    text = markdown.render(evil)
+    assert "<b>" not in text
+    assert "\x1b" not in text
+    assert "](http" not in text
+    for fancy in (True, False):
+        said = shown(evil, 120, fancy=fancy)
+        assert "\x00" not in said
+        assert "\x1b[31m" not in said
+        assert "[bold red]" in re.sub(r"\x1b\[[0-9;]*m|\s", " ", said).replace("│", "") or fancy
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from("ab1_*~`|\\\\<>&[](){}#+-=!:.@ /^\\n"), max_size=24))
+def test_a_parser_of_markdown_reads_what_was_escaped(text: str) -> None:
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    said, plain = markdown.escape(text), " ".join(text.split())
+    for page, place in ((said, 0), (f"- {said}", 0), (f"a | b\n--- | ---\nc | {said}\n", 3)):
+        inline = [token.children or [] for token in parser.parse(page) if token.type == "inline"]
+        read = inline[place] if plain or place else []
+        assert {leaf.type for leaf in read} <= {"text"}, page
+        assert "".join(leaf.content for leaf in read) == plain, page
+
+
+def shown(record: Record, width: int, *, fancy: bool) -> str:
+    return printed(lambda c: terminal.render(record, c), width=width, terminal=fancy)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120, 160, 200])
+def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None:
+    lines = shown(record, width, fancy=True).split("\n")
+    assert max(cell_len(line) for line in lines) <= width
+    body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
+    for glance in glances(record):
+        assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
+        for part in (glance.head, glance.about, glance.todo):
+            assert part in unwrapped
+    heads = ("Critical", "High", "PRIVACY", "Targets", "Attacks", "")
+    wrapped = [line for line in lines if not line.startswith((" ", *heads))]
+    assert wrapped == [] or width == 40
+
+
+def test_no_word_is_cut(record: Record) -> None:
+    words_ = {word for line in shown(record, 200, fancy=False).split("\n") for word in line.split()}
+    for width in (40, 60, 81):
+        assert set(shown(record, width, fancy=True).split()) == words_
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "0"), (1.0, "1"), (5000.0, "5,000"), (2.5, "2.5"), (0.6321205588, "0.632121"),
+     (1e-6, "1e-06"), (float("inf"), "∞"), (1682.0, "1,682"), (0.0001234567, "0.000123457"),
+     (123456789.0, "123,456,789")],
+)  # fmt: skip
+def test_numbers_are_short(value: float, said: str) -> None:
+    assert say.number(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.650859, "0.651"), (1.0, "1"), (0.99996, "0.99996"), (0.0063716, "0.00637"), (-0.5, "-0.5")],
+)
+def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
+    assert say.brief(value) == said
+
+
+def test_the_schema_imports_no_renderer() -> None:
+    code = (
+        "import sys; from fedrec_auditor.reports.record import record, store;"
+        "from fedrec_auditor.reports.writers import terminal;"
+        "print({'matplotlib', 'jinja2', 'rich', 'torch', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+TARGETS = ("fcf", "fmf-ldp", "dplcf-sp", "dplcf-ap")
+
+
+def system_shown(record: Record, target: str, width: int = 80, *, tty: bool = True) -> str:
+    glance = glance_of(record, target)
+    return printed(lambda c: render_system(record, glance, c), width=width, terminal=tty)
+
+
+def unwrapped(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_it_fits_the_terminal_and_cuts_no_word(record: Record, target: str, width: int) -> None:
+    text = system_shown(record, target, width)
+    assert max(map(cell_len, text.split("\n"))) <= width
+    assert text.split() == system_shown(record, target, 400).split()
+    assert 100 < max(map(cell_len, system_shown(record, target, 400).split("\n"))) <= 160
+
+
+def test_a_log_is_plain(record: Record) -> None:
+    file = io.StringIO()
+    render_system(record, glance_of(record, "dplcf-ap"), Console(file=file, width=7))
+    assert "\x1b" not in file.getvalue()
+    assert 80 < max(map(len, file.getvalue().split("\n"))) <= 100
