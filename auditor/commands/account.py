@@ -11,49 +11,50 @@ from typing import Annotated, Any
 import typer
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.commands.options import AsJson, with_options
-
-
-def _noise(kind: type, help: str, metavar: str | None = None) -> tuple[type, Any]:
-    return kind, typer.Option(help=help, metavar=metavar)
-
+from fedrec_auditor.auditor.commands.options import AsJson, extra, with_options
 
 _NOISE = {
-    "gaussian": _noise(str, "Gaussian noise on sums: deviation over clipping norm.", "z=NUMBER"),
-    "laplace": _noise(str, "Laplace noise on sums: scale over L1 clipping norm.", "b=NUMBER"),
-    "randomized_response": _noise(
+    "gaussian": extra(
+        str, "Gaussian noise on sums: deviation over clipping norm.", metavar="z=NUMBER"
+    ),
+    "laplace": extra(
+        str, "Laplace noise on sums: scale over L1 clipping norm.", metavar="b=NUMBER"
+    ),
+    "randomized_response": extra(
         str,
         "Local reports on k categories; or p=NUMBER, the chance of the true one.",
-        "epsilon=NUMBER,k=2",
+        metavar="epsilon=NUMBER,k=2",
     ),
-    "event": _noise(
-        Path, "An event of dp-accounting as JSON: its type and its fields.", "EVENT.json"
+    "event": extra(
+        Path, "An event of dp-accounting as JSON: its type and its fields.", metavar="EVENT.json"
     ),
-    "rate": _noise(float, "Share that a round draws; all if left out."),
-    "rounds": _noise(int, "Rounds, or reports of one user; 1 if left out."),
-    "delta": _noise(float, "Of every epsilon; 0 if left out."),
-    "sampling": _noise(
-        str, "Each by itself, as if left out, or --rate times --users of --users.", "poisson|fixed"
+    "rate": extra(float, "Share that a round draws; all if left out."),
+    "rounds": extra(int, "Rounds, or reports of one user; 1 if left out."),
+    "delta": extra(float, "Of every epsilon; 0 if left out."),
+    "sampling": extra(
+        str,
+        "Each by itself, as if left out, or --rate times --users of --users.",
+        metavar="poisson|fixed",
     ),
-    "users": _noise(int, "With --sampling fixed: those that a round draws from."),
-    "unit": _noise(str, "What is clipped, and so hidden: user, as if left out, or interaction."),
-    "interactions_per_user": _noise(int, "With --unit interaction: users of so many, too."),
-    "adjacency": _noise(
+    "users": extra(int, "With --sampling fixed: those that a round draws from."),
+    "unit": extra(str, "What is clipped, and so hidden: user, as if left out, or interaction."),
+    "interactions_per_user": extra(int, "With --unit interaction: users of so many, too."),
+    "adjacency": extra(
         str,
         "The one that is meant: told first, and kept by --target-epsilon.",
-        "add-remove|replace",
+        metavar="add-remove|replace",
     ),
-    "shuffle": _noise(int, "Users whose local reports are shuffled."),
-    "target_epsilon": _noise(
+    "shuffle": extra(int, "Users whose local reports are shuffled."),
+    "target_epsilon": extra(
         float,
         "Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), --rounds, "
         "or --rate.",
     ),
-    "claimed_epsilon": _noise(
+    "claimed_epsilon": extra(
         str,
         "Judged as a claim for all rounds: a number, or an accountant that takes these settings by "
         "their names.",
-        "NUMBER or PACKAGE.MODULE:CALLABLE",
+        metavar="NUMBER or PACKAGE.MODULE:CALLABLE",
     ),
 }
 _OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
 from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
 from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
-from fedrec_auditor.auditor.plan.plan import Plan, amend, make_target
+from fedrec_auditor.auditor.plan.plan import amend, make_target
 
 if TYPE_CHECKING:
     from fedrec_auditor.reports.documents.catalogue import CatalogueRow
@@ -34,39 +34,51 @@ _TAKES: dict[str, tuple[str, ...]] = {
 """What may be judged, and the options that go with it beside --json and --jobs."""
 
 
+Asked = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NUMBER | TARGET]",
+        help="A number of the catalogue, such as 22, or a target (`auditor list targets`).",
+    ),
+]
+Everything = Annotated[bool, typer.Option("--all", help="The whole catalogue.")]
+OfPaper = Annotated[
+    str | None, typer.Option(help="The entries of one paper (`auditor list papers`).")
+]
+Tables = Annotated[
+    bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
+]
+Users = Annotated[int | None, typer.Option(help="Users that take part. Default 943.")]
+Items = Annotated[int | None, typer.Option(help="Items to choose from. Default 1682.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WORD",
+        help="Of several, entries with this verdict: violated or wrong, say; repeatable.",
+    ),
+]
+AsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
+]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes; one is quick enough.")]
+
+
 def command(
-    asked: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NUMBER | TARGET]",
-            help="A number of the catalogue, such as 22, or a target (`auditor list targets`).",
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="The whole catalogue.")] = False,
-    paper: Annotated[
-        str | None, typer.Option(help="The entries of one paper (`auditor list papers`).")
-    ] = None,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="The papers' tables of epsilons, entry by entry.")
-    ] = False,
-    given: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
-    ] = None,
-    users: Annotated[int | None, typer.Option(help="Users that take part. Default 943.")] = None,
-    items: Annotated[int | None, typer.Option(help="Items to choose from. Default 1682.")] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WORD",
-            help="Of several, entries with this verdict: violated or wrong, say; repeatable.",
-        ),
-    ] = None,
+    asked: Asked = None,
+    everything: Everything = False,
+    paper: OfPaper = None,
+    tables: Tables = False,
+    given: Settings = None,
+    users: Users = None,
+    items: Items = None,
+    only: Only = None,
     as_json: AsJson = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
-    ] = False,
-    jobs: Annotated[int | None, typer.Option(help="Worker processes; one is quick enough.")] = None,
+    markdown: AsMarkdown = False,
+    jobs: Jobs = None,
     sarif: Sarif = None,
     junit: Junit = None,
 ) -> None:
@@ -76,16 +88,17 @@ def command(
     target in every scope, with any settings (sizes are those of MovieLens 100K unless given). No
     data are read and nothing is simulated.
     """
-    options: dict[str, Any] = {"set": given, "users": users, "items": items, "only": only}
-    options |= {"markdown": markdown or None, "sarif": sarif, "junit": junit}
     numbered = asked is not None and bool(_NUMBER.fullmatch(asked))
+    target = None if numbered or tables else asked
     named = {
-        "a target": asked is not None and not numbered and not tables,
+        "a target": target is not None,
         "a number": numbered,
         "--paper": paper is not None,
         "--all": everything,
         "--tables": tables,
     }
+    options: dict[str, Any] = {"set": given, "users": users, "items": items, "only": only}
+    options |= {"markdown": markdown or None, "sarif": sarif, "junit": junit}
     _check(
         [name for name, is_named in named.items() if is_named],
         [name for name, value in options.items() if value not in (None, [])],
@@ -94,49 +107,69 @@ def command(
     if markdown and (as_json or only):
         raise InputError("Expected --markdown without --json and --only. Drop the others.")
     words = words_of(only or ())
-    if asked is not None and named["a target"]:
-        if asked in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
-            raise InputError(f"Expected a target, got the paper {asked}. Say --paper {asked}.")
-        FAMILIES["targets"].check(asked)
-    if paper is not None:
-        FAMILIES["papers"].check(paper)
-    settings = amend(None, {"settings": [f"{asked}.{each}" for each in given or ()]})
 
-    from rich.console import Console
-
-    from fedrec_auditor.auditor.judging import catalogue
-    from fedrec_auditor.auditor.run.resources import make_resources
-    from fedrec_auditor.reports.documents.catalogue import catalogue_document, entry_part
     from fedrec_auditor.reports.record.store import plain
-    from fedrec_auditor.reports.writers.markdown import write
-    from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 
-    rows: Sequence[Row]
     show = not as_json
-    if tables:
-        rows = _judge_tables(asked, make_resources(jobs).jobs, show=show)
-    elif asked is not None and not numbered:
-        findings = _findings(asked, settings, given or [], users, items)
+    rows: Sequence[Row]
+    if target is not None:
+        rows = findings = _findings(target, given or [], users, items)
         write_files(rendered(findings, sarif, junit))
         if show:
             usual = not given and users is None and items is None
-            _show_findings(asked, findings, with_entries=usual)
-        rows = findings
+            _show_findings(target, findings, with_entries=usual)
+    elif tables:
+        rows = _judge_tables(asked, _workers(jobs), show=show)
     else:
-        chosen = catalogue.entries(paper) if asked is None else catalogue.find(asked)
-        judged = catalogue.judge(chosen, jobs=1 if jobs is None else make_resources(jobs).jobs)
-        judged_findings = [row.finding for row in judged if row.finding is not None]
-        write_files(rendered(judged_findings, sarif, junit, checks=_checks(judged)))
+        judged = _judge_entries(asked, paper, 1 if jobs is None else _workers(jobs))
+        findings = tuple(row.finding for row in judged if row.finding is not None)
+        write_files(rendered(findings, sarif, junit, checks=_checks(judged)))
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
-            printed = catalogue.tables(jobs=make_resources(jobs).jobs)
-            print(write(catalogue_document(judged, printed)), end="")
-        elif asked is None and show:
-            render_catalogue(judged, Console(), words)
+            _print_page(judged, _workers(jobs))
         elif show:
-            write_parts(map(entry_part, judged), Console())
+            _show_entries(judged, words, in_full=asked is not None)
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
+
+
+def _workers(jobs: int | None) -> int:
+    """The number of worker processes that --jobs asks for."""
+    from fedrec_auditor.auditor.run.resources import make_resources
+
+    return make_resources(jobs).jobs
+
+
+def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence[CatalogueRow]:
+    """The entries of the catalogue with this number, of a paper, or all; judged."""
+    from fedrec_auditor.auditor.judging import catalogue
+
+    if paper is not None:
+        FAMILIES["papers"].check(paper)
+    chosen = catalogue.entries(paper) if number is None else catalogue.find(number)
+    return catalogue.judge(chosen, jobs=jobs)
+
+
+def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
+    """Print the page docs/claims.md."""
+    from fedrec_auditor.auditor.judging import catalogue
+    from fedrec_auditor.reports.documents.catalogue import catalogue_document
+    from fedrec_auditor.reports.writers.markdown import write
+
+    print(write(catalogue_document(judged, catalogue.tables(jobs=jobs))), end="")
+
+
+def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
+    """Print entries: each with its derivation, or a table of those with these ``words``."""
+    from rich.console import Console
+
+    from fedrec_auditor.reports.documents.catalogue import entry_part
+    from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
+
+    if in_full:
+        write_parts(map(entry_part, judged), Console())
+    else:
+        render_catalogue(judged, Console(), words)
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
@@ -198,9 +231,14 @@ def words_of(given: Sequence[str]) -> list[Word]:
 
 
 def _findings(
-    name: str, settings: Plan, given: list[str], users: int | None, items: int | None
+    name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
-    """Every scoped claim of a target with these settings, evaluated."""
+    """Every scoped claim of a target with the settings that are ``given``, evaluated."""
+    if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
+        raise InputError(f"Expected a target, got the paper {name}. Say --paper {name}.")
+    FAMILIES["targets"].check(name)
+    settings = amend(None, {"settings": [f"{name}.{each}" for each in given]})
+
     from fedrec_auditor.auditor.judging import accounting
     from fedrec_auditor.targets.systems.base import Population
 
@@ -209,17 +247,10 @@ def _findings(
         raise InputError(
             f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
         )
-    system, population = (
-        make_target(name, settings),
-        Population(n_users=n_users, n_items=n_items),
-    )
+    system = make_target(name, settings)
+    population = Population(n_users=n_users, n_items=n_items)
     try:
-        exact = accounting.exact_bounds(system, population)
-        accountants = accounting.all_accountants()
-        return tuple(
-            accounting.evaluate(system, scoped, population, exact=exact, accountants=accountants)
-            for scoped in system.scoped_claims(population)
-        )
+        return accounting.judge_all(system, population)[1]
     except (ArithmeticError, MemoryError, RuntimeError) as error:
         raise InputError(
             f"Expected settings of {name} whose epsilon can be computed in doubles and in memory, "

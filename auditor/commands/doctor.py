@@ -7,7 +7,7 @@ import math
 import os
 import platform
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.auditor.commands.options import AsJson, plan_of, planned
@@ -16,16 +16,6 @@ from fedrec_auditor.auditor.plan.plan import DATA
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Interactions
 
-_PACKAGES = (
-    "fedrec-auditor",
-    "dp-accounting",
-    "hypothesis",
-    "numba",
-    "numpy",
-    "scikit-learn",
-    "scipy",
-    "torch",
-)
 _NEVER_CACHED = ("synthetic", "table")
 
 
@@ -41,12 +31,13 @@ def command(said: dict[str, Any], as_json: AsJson = False) -> None:
         _show(_read(load_planned(plan_of(None, said))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
+    from fedrec_auditor.auditor.plan.versions import PACKAGES
     from fedrec_auditor.targets.cache import cache, cached
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {
         "python": platform.python_version(),
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: version(name) for name in (PACKAGES[0], *sorted({*PACKAGES[1:], "hypothesis"}))},
         "cores": str(os.cpu_count() or 1),
         "memory": _memory(),
         "torch device": _device(),
@@ -115,13 +106,6 @@ def _times(data: Interactions) -> str:
     return f"{first} to {last} (UTC)"
 
 
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
-
-
 def _memory() -> str:
     from fedrec_auditor.auditor.run.resources import physical_memory
 
@@ -130,8 +114,6 @@ def _memory() -> str:
 
 
 def _device() -> str:
-    try:
-        import torch
-    except ImportError:
-        return "none"
+    import torch
+
     return f"cuda ({torch.cuda.get_device_name()})" if torch.cuda.is_available() else "cpu"

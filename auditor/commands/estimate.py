@@ -24,52 +24,62 @@ _BAND = "all-thresholds"
 _DELTAS = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1)
 
 
+Scores = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCORES.npz",
+        help="Arrays in_scores (n, ...) and out_scores (m, ...), one row a training with the "
+        "canary and without; in_ids and out_ids if canaries have names.",
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="The claimed epsilon, to be judged.")]
+Delta = Annotated[float, typer.Option(help="The delta of the claim.")]
+EstimatorName = Annotated[
+    str | None,
+    typer.Option(
+        help="A name of `auditor list estimators`, by default joint-binomial (all-thresholds "
+        "of fewer than 200 scores beside many); with --one-run auto (the default), "
+        "guesses or trade-off."
+    ),
+]
+OfOneRun = Annotated[
+    bool,
+    typer.Option(
+        "--one-run",
+        help="All scores come from a single training, which included each canary by a fair "
+        "coin of its own.",
+    ),
+]
+Repeats = Annotated[
+    bool,
+    typer.Option(
+        "--repeats",
+        help="Scores that come again are right: each is of a training (or canary) of its own.",
+    ),
+]
+WithCurve = Annotated[
+    bool,
+    typer.Option("--curve", help="Epsilon at several deltas too, all together at confidence."),
+]
+Renyi = Annotated[
+    list[float] | None,
+    typer.Option(metavar="ORDER", help="The Renyi divergence of this order too; repeatable."),
+]
+Confidence = Annotated[float, typer.Option(help="Of the bound.")]
+Seed = Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")]
+
+
 def command(
-    scores: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCORES.npz",
-            help="Arrays in_scores (n, ...) and out_scores (m, ...), one row a training with the "
-            "canary and without; in_ids and out_ids if canaries have names.",
-        ),
-    ],
-    epsilon: Annotated[
-        float | None, typer.Option(help="The claimed epsilon, to be judged.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = 0.0,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            help="A name of `auditor list estimators`, by default joint-binomial (all-thresholds "
-            "of fewer than 200 scores beside many); with --one-run auto (the default), "
-            "guesses or trade-off."
-        ),
-    ] = None,
-    one_run: Annotated[
-        bool,
-        typer.Option(
-            "--one-run",
-            help="All scores come from a single training, which included each canary by a fair "
-            "coin of its own.",
-        ),
-    ] = False,
-    repeats: Annotated[
-        bool,
-        typer.Option(
-            "--repeats",
-            help="Scores that come again are right: each is of a training (or canary) of its own.",
-        ),
-    ] = False,
-    curve: Annotated[
-        bool,
-        typer.Option("--curve", help="Epsilon at several deltas too, all together at confidence."),
-    ] = False,
-    renyi: Annotated[
-        list[float] | None,
-        typer.Option(metavar="ORDER", help="The Renyi divergence of this order too; repeatable."),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the bound.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")] = 0,
+    scores: Scores,
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    estimator: EstimatorName = None,
+    one_run: OfOneRun = False,
+    repeats: Repeats = False,
+    curve: WithCurve = False,
+    renyi: Renyi = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
     allow: Allow = None,
     as_json: AsJson = False,

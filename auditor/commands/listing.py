@@ -13,7 +13,7 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.commands.options import AsJson
-from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers
+from fedrec_auditor.auditor.plan.families import FAMILIES, near_names, papers, reproduction_names
 from fedrec_auditor.auditor.plan.members import LEARNS
 from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.settings import declared, meaning, prose
@@ -41,13 +41,12 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """List what can be audited, and with what."""
-    from fedrec_auditor.auditor.reproductions import reproduction
     from fedrec_auditor.reports.writers.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
         family.kind: (family.names, family.summary) for family in FAMILIES.values()
     }
-    listed["reproductions"] = reproduction.reproduction_names, FAMILIES["papers"].summary
+    listed["reproductions"] = reproduction_names, FAMILIES["papers"].summary
     if paper is not None:
         of_paper = partial(_of, paper, FAMILIES["targets"].names)
         listed = {"targets": (of_paper, FAMILIES["targets"].summary)}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import typer
 
@@ -21,19 +21,26 @@ if TYPE_CHECKING:
     from fedrec_auditor.auditor.machine.progress import Observer
 
 
-_ONLY_NAMED = inspect.Parameter.KEYWORD_ONLY
+class Extra(NamedTuple):
+    """An option that a command hands on where it is given: its type, and typer's form of it."""
+
+    kind: Any
+    form: Any
+
+
+def extra(kind: Any, help: str, *, name: str | None = None, metavar: str | None = None) -> Extra:
+    """An option of this type; its name is that of the parameter unless there is another."""
+    return Extra(kind, typer.Option(*filter(None, (name,)), help=help, metavar=metavar))
+
+
 _OF_A_TABLE = {
-    "separator": (
-        str,
-        typer.Option(help="For a table: one of , ; | :: tab and space. By default found in it."),
-    ),
-    "no_header": (
+    "separator": extra(str, "For a table: one of , ; | :: tab and space. By default found in it."),
+    "no_header": extra(
         bool,
-        typer.Option(
-            "--no-header", help="For a table: the first line is a row; columns are called 1, 2, ..."
-        ),
+        "For a table: the first line is a row; columns are called 1, 2, ...",
+        name="--no-header",
     ),
-    "no_quotes": (bool, typer.Option("--no-quotes", help="For a table: quotes are letters.")),
+    "no_quotes": extra(bool, "For a table: quotes are letters.", name="--no-quotes"),
 }
 
 
@@ -88,11 +95,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def with_options(
-    options: Mapping[str, tuple[Any, Any]],
+    options: Mapping[str, Extra],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What adds options to a command: by name the type of each, and what typer makes it of.
+    """A decorator that adds options to a command, in the place of its parameter ``said``.
 
-    The command is called with what is given of them as ``said``, a mapping.
+    The command is called with a mapping of those that are given.
     """
 
     def made(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,44 +107,39 @@ def with_options(
         def called(**given: Any) -> None:
             said = {name: given.pop(name) for name in options}
             for name, value in list(said.items()):
-                if value is None or value is False or value == []:
+                if value is None or value is False or value == []:  # 0 is given
                     del said[name]
+            for name in _OF_A_TABLE.keys() & said.keys():  # said as columns are
+                value = said.pop(name)
+                text = f"{name.removeprefix('no_')}={'no' if value is True else value}"
+                said["columns"] = [*said.get("columns", ()), text]
             command(said=said, **given)
 
         signature = inspect.signature(command, eval_str=True)
-        more = [
-            inspect.Parameter(
-                name, _ONLY_NAMED, default=None, annotation=Annotated[kind | None, form]
-            )
-            for name, (kind, form) in options.items()
-        ]
-        own = [each for name, each in signature.parameters.items() if name != "said"]
-        vars(called)["__signature__"] = signature.replace(
-            parameters=[*more, *(each.replace(kind=_ONLY_NAMED) for each in own)]
-        )
+        parameters: list[inspect.Parameter] = []
+        for name, own in signature.parameters.items():
+            if name != "said":
+                parameters.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for more, (kind, form) in options.items():
+                parameters.append(
+                    inspect.Parameter(
+                        more,
+                        inspect.Parameter.KEYWORD_ONLY,
+                        default=None,
+                        annotation=Annotated[kind | None, form],
+                    )
+                )
+        vars(called)["__signature__"] = signature.replace(parameters=parameters)
         return called
 
     return made
 
 
 def planned(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """What adds options for these fields of a plan to a command, as ``Plan`` declares them."""
+    """A decorator that adds options for these fields of a plan, as ``Plan`` declares them."""
     options = {name: _option(name) for name in names}
-    if "columns" in names:
-        options |= _OF_A_TABLE
-
-    def made(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def called(said: dict[str, Any], **given: Any) -> None:
-            for name in _OF_A_TABLE.keys() & said.keys():
-                value = said.pop(name)
-                of_table = f"{name.removeprefix('no_')}={'no' if value is True else value}"
-                said["columns"] = [*said.get("columns", ()), of_table]
-            command(said=said, **given)
-
-        return with_options(options)(called)
-
-    return made
+    return with_options(options | _OF_A_TABLE if "columns" in names else options)
 
 
 def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
@@ -152,13 +154,13 @@ def plan_of(file: Path | None, said: Mapping[str, Any]) -> Plan:
     return chosen
 
 
-def _option(name: str) -> tuple[Any, Any]:
+def _option(name: str) -> Extra:
     said, kind = said_of(name), _typed(Plan.model_fields[name].annotation)
     if name == "targets":
-        return list[str], typer.Argument(help=help_of(name))
+        return Extra(list[str], typer.Argument(help=help_of(name)))
     if said.reads is not None:
         kind = list[str] if kind is dict else str
-    return kind, typer.Option(option_of(name), help=help_of(name), metavar=said.metavar)
+    return extra(kind, help_of(name), name=option_of(name), metavar=said.metavar)
 
 
 def _typed(annotation: Any) -> Any:

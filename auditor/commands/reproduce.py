@@ -9,7 +9,7 @@ import typer
 
 from fedrec_auditor.auditor.commands.options import Jobs, resumable
 from fedrec_auditor.auditor.machine.output import spare_output
-from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
 from fedrec_auditor.auditor.plan.members import pairs
 
 
@@ -36,7 +36,7 @@ def command(
     """Measure what the papers print: every figure beside ours, with why they differ."""
     from fedrec_auditor.auditor.reproductions import reproduction
 
-    chosen = reproduction.reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
+    chosen = reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
     for name in chosen:
         reproduction.reproduction(name)
     places = pairs("--data NAME=PATH", "ml-1m=../ml-1m", data or ())

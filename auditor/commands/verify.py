@@ -18,6 +18,12 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
+from fedrec_auditor.auditor.commands.ci_files import (
+    check_files,
+    place_of,
+    rendered,
+    write_files,
+)
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
 from fedrec_auditor.auditor.machine.output import spare_output
 
@@ -31,57 +37,67 @@ _STYLES = {
     r"(?m)^Unproved|^Not tested|^  waived|^  not run": "yellow",
 }
 
+Tested = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME or PACKAGE.MODULE:CALLABLE",
+        help="A mechanism by its name, or one of your own, or a callable f(x, rng) or "
+        "f(x, rng, size).",
+    ),
+]
+Epsilon = Annotated[float, typer.Option(help="The claimed epsilon.")]
+Delta = Annotated[float, typer.Option(help="The claimed delta.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of NAME. Repeatable."),
+]
+Inputs = Annotated[
+    str | None,
+    typer.Option(
+        help="Inputs to pair up, as a JSON list; a list in it becomes an array. "
+        "Default [0, 1] for callables, the whole domain for mechanisms."
+    ),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(help="Draw fewer if everything would take longer than about this."),
+]
+Confidence = Annotated[float, typer.Option(help="Of a measured bound.")]
+Seed = Annotated[int, typer.Option(help="Of the draws.")]
+Trace = Annotated[
+    bool,
+    typer.Option(help="Prove from the code first, by every path of its coins, or sample alone."),
+]
+Timeout = Annotated[float, typer.Option(help="Seconds after which to give up.")]
+Waived = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CHECK",
+        help="Waive a failed check, or `inconclusive`: a sample too small to refute. Repeatable.",
+    ),
+]
+
 
 def command(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME or PACKAGE.MODULE:CALLABLE",
-            help="A mechanism by its name, or one of your own, or a callable f(x, rng) or "
-            "f(x, rng, size).",
-        ),
-    ],
-    epsilon: Annotated[float, typer.Option(help="The claimed epsilon.")],
-    delta: Annotated[float, typer.Option(help="The claimed delta.")] = 0.0,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of NAME. Repeatable."),
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            help="Inputs to pair up, as a JSON list; a list in it becomes an array. "
-            "Default [0, 1] for callables, the whole domain for mechanisms."
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="Draw fewer if everything would take longer than about this."),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Of a measured bound.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
-    trace: Annotated[
-        bool,
-        typer.Option(
-            help="Prove from the code first, by every path of its coins, or sample alone."
-        ),
-    ] = True,
-    timeout: Annotated[float, typer.Option(help="Seconds after which to give up.")] = 600.0,
+    target: Tested,
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    settings: Settings = None,
+    inputs: Inputs = None,
+    samples: Samples = None,
+    seconds: Seconds = None,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    trace: Trace = True,
+    timeout: Timeout = 600.0,
     fail_on: FailAtVerdict = FailOn.VIOLATED,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CHECK",
-            help="Waive a failed check, or `inconclusive`: a sample too small to refute. "
-            "Repeatable.",
-        ),
-    ] = None,
+    allow: Waived = None,
     as_json: AsJson = False,
     sarif: Sarif = None,
     junit: Junit = None,
@@ -91,47 +107,31 @@ def command(
     Exits with 1 if the claim is refuted or a check failed that is not waived, with 3 if the
     sample is too small to tell.
     """
-    from fedrec_auditor.auditor.commands.ci_files import (
-        check_files,
-        place_of,
-        rendered,
-        write_files,
-    )
     from fedrec_auditor.auditor.machine.workers import answer_within
     from fedrec_auditor.reports.record.store import plain
     from fedrec_auditor.reports.writers.paragraph import columns
 
     check_files(sarif, junit)
-    width = columns()
+    width, waived = columns(), allow or []
 
     def work() -> tuple[int, str]:
-        if not sys.warnoptions:
-            warnings.simplefilter("ignore")  # of the callable; a refusal is one line
-        from fedrec_auditor.auditor.verification import verify_ldp
-        from fedrec_auditor.targets.wrapped.client import accountable
-
-        folders = tempfile.TemporaryDirectory(prefix="auditor-")
-        with folders as folder, accountable(target):
-            # Hypothesis keeps notes; the working folder is not ours to leave them in.
-            os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
-            tested = load(target, settings or ())
-            findings = verify_ldp(
-                tested,
-                epsilon=epsilon,
-                delta=delta,
-                inputs=None if inputs is None else parse(inputs),
-                samples=samples,
-                seconds=seconds,
-                confidence=confidence,
-                seed=seed,
-                trace=trace,
-                progress=False,  # it is ended at the deadline, whatever it shows
-            )
-        waived = allow or []
-        found = findings.waiving(waived)
-        faults = found.unwaived(waived) and fail_on is not FailOn.NEVER
+        tested, found = _verify(
+            target,
+            settings or (),
+            inputs,
+            epsilon=epsilon,
+            delta=delta,
+            samples=samples,
+            seconds=seconds,
+            confidence=confidence,
+            seed=seed,
+            trace=trace,
+        )
+        found = found.waiving(waived)
         gate = Gate(fail_on.of_claims, waived)
         code = gate.code([found.verdict])
+        if found.unwaived(waived) and fail_on is not FailOn.NEVER:
+            code = code or FOUND
         if as_json:
             text = json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)
         else:
@@ -145,17 +145,33 @@ def command(
             place=place_of(tested),
             seed=seed,
         )
-        return code or (FOUND if faults else 0), json.dumps([text, files])
+        return code, json.dumps([text, files])
 
     code, answer = answer_within(timeout, work)
     text, files = json.loads(answer)
     write_files(files)
     with spare_output("The exit code is that of the verdict."):
-        if as_json or not sys.stdout.isatty():
-            print(text)
-        else:
-            _show(text)
+        _show(text, plainly=as_json or not sys.stdout.isatty())
     raise typer.Exit(code)
+
+
+def _verify(
+    target: str, settings: Sequence[str], inputs: str | None, **options: Any
+) -> tuple[Any, Verification]:
+    """The mechanism or callable of this name, and its verification with these ``options``."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # of the callable; a refusal is one line
+    from fedrec_auditor.auditor.verification import verify_ldp
+    from fedrec_auditor.targets.wrapped.client import accountable
+
+    folders = tempfile.TemporaryDirectory(prefix="auditor-")
+    with folders as folder, accountable(target):
+        # Hypothesis keeps notes; the working folder is not ours to leave them in.
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
+        tested = load(target, settings)
+        pairs = None if inputs is None else parse(inputs)
+        # No progress is shown: it is ended at the deadline, whatever it shows.
+        return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
 def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
@@ -251,8 +267,11 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _show(text: str) -> None:
-    """Colour the words that matter."""
+def _show(text: str, *, plainly: bool) -> None:
+    """Print a text, the words that matter coloured unless ``plainly``."""
+    if plainly:
+        print(text)
+        return
     from rich.console import Console
     from rich.text import Text
 

@@ -130,6 +130,59 @@ def evaluate(
     claim's delta is no larger than its own.
     """
     accounted = least_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
+    finding = Finding.of(
+        target.name,
+        scoped.claim,
+        scoped.scope,
+        delta=scoped.delta,
+        accounted=accounted,
+        measured=_largest_lower_bound(scoped, accounted, exact, sampled, alarms),
+        sizes=replace(target.sizes, items=population.n_items),
+        note=scoped.note,
+        outside_model=scoped.outside_model,
+    )
+    notes, holds, repair = [scoped.note], None, ""
+    violated = finding.verdict is Verdict.VIOLATED
+    if violated or finding.verdict is Verdict.UNSUBSTANTIATED:
+        repair = _repair(target, scoped, population, accountants)
+    mechanism = target.mechanism(scoped.scope, population)
+    if violated and mechanism is not None:
+        holds = _what_holds(mechanism, scoped.claim.epsilon)
+    if holds is not None:
+        notes.append(
+            f"What does hold at the claimed epsilon is delta = {holds:.4g}, exactly: up to that "
+            "probability the promise fails."
+        )
+    if accounted is not None and math.isinf(accounted.epsilon):
+        reason = target.unproved
+        if not reason:
+            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
+        elif violated:
+            reason = ""  # nobody is to look for a proof of it
+        notes.append(f"No epsilon can be proved: {reason}" if reason else "")
+    note = " ".join(filter(None, notes))
+    return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
+
+
+def judge_all(
+    target: Claimant, population: Population
+) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
+    """The exact bounds of a target, and all its scoped claims judged by them and by proofs."""
+    exact, accountants = exact_bounds(target, population), all_accountants()
+    return exact, tuple(
+        evaluate(target, scoped, population, exact=exact, accountants=accountants)
+        for scoped in target.scoped_claims(population)
+    )
+
+
+def _largest_lower_bound(
+    scoped: ScopedClaim,
+    accounted: Bound | None,
+    exact: Sequence[Bound],
+    sampled: Sequence[Bound],
+    alarms: Sequence[Bound],
+) -> Bound | None:
+    """The largest lower bound that speaks to a claim, or an alarm that refutes its proof."""
 
     def speaking(bounds: Sequence[Bound]) -> list[Bound]:
         return [
@@ -153,43 +206,11 @@ def evaluate(
         for b in speaking(sampled)
         if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in settled)
     ]
-    measured = max(
+    return max(
         contradictions or [*known, *unknown],
         key=lambda bound: (not bound.assumptions, bound.epsilon, bound.scope == scoped.scope),
         default=None,
     )
-    finding = Finding.of(
-        target.name,
-        scoped.claim,
-        scoped.scope,
-        delta=scoped.delta,
-        accounted=accounted,
-        measured=measured,
-        sizes=replace(target.sizes, items=population.n_items),
-        note=scoped.note,
-        outside_model=scoped.outside_model,
-    )
-    notes = [scoped.note]
-    mechanism = target.mechanism(scoped.scope, population)
-    holds, repair = None, ""
-    if finding.verdict in (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED):
-        repair = _repair(target, scoped, population, accountants)
-    if finding.verdict is Verdict.VIOLATED:
-        holds = None if mechanism is None else _what_holds(mechanism, scoped.claim.epsilon)
-    if holds is not None:
-        notes.append(
-            f"What does hold at the claimed epsilon is delta = {holds:.4g}, exactly: up to that "
-            "probability the promise fails."
-        )
-    if accounted is not None and math.isinf(accounted.epsilon):
-        reason = target.unproved
-        if not reason:
-            reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
-        elif finding.verdict is Verdict.VIOLATED:
-            reason = ""  # nobody is to look for a proof of it
-        notes.append(f"No epsilon can be proved: {reason}" if reason else "")
-    note = " ".join(filter(None, notes))
-    return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
 
 
 def without_refuted_proofs(

@@ -163,8 +163,10 @@ class Watch:
                     reader.join()
 
 
-def note(path: Path, task: str, what: str, done: int, of: int) -> None:
+def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
     """Note where a task is, in one piece; a full disk loses the note and nothing else."""
+    if path is None:
+        return
     with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
@@ -176,9 +178,6 @@ def note(path: Path, task: str, what: str, done: int, of: int) -> None:
 @contextmanager
 def noted(path: Path | None, task: str) -> Iterator[None]:
     """A context in which a task begins and notes its stages: ends of loops, and twice a second."""
-    if path is None:
-        yield
-        return
     last = "", 0.0
 
     def listen(what: str, done: int, of: int) -> None:

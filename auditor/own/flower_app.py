@@ -81,31 +81,9 @@ def wrap(
     """
     need_flower()
     written = [app, model, *(each for each in (data, adapt, strategy) if callable(each))]
+    around = _mods_around(app, data, mods)
     if is_app(app):
-        chain = Chain.of(app)
-        written = [chain.own, *written[1:], *chain.mods]
-        if mods:
-            raise InputError(
-                "Expected the mods of a ClientApp within it, got mods as well. Leave them out."
-            )
-        if data is None:
-            raise InputError(
-                "Expected data, the function by which the app loads its partition, got none. Give "
-                'its name, such as "my_app.task:load_data", so that it returns audited histories.'
-            )
-        around = chain.mods
-    elif callable(app):
-        around = tuple(mods)
-        if data is not None:
-            raise InputError(
-                "Expected data with a ClientApp only, got it with a function of a history. "
-                "Leave it out: the function is given the history."
-            )
-    else:
-        raise InputError(
-            f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
-            f"{app!r:.60}. Give for example lambda history: MyClient(history)."
-        )
+        written = [Chain.of(app).own, *written[1:], *around]
     parts = (*around, *(() if strategy is None else (strategy,)))
     promised = promises(parts, rounds=rounds, delta=DELTA, equal=equal_weights)
     if metadata:
@@ -120,13 +98,8 @@ def wrap(
         node_config=node_config or {},
         metadata=metadata,
     )
-    first: Any
-    kinds: dict[str, Kind] = {}
-    if isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict")):
-        first = partial(_made, model)
-    else:
-        first = named(model)
-        kinds = dict.fromkeys(first, Kind.MODEL)
+    by_items = isinstance(model, type) or (callable(model) and not hasattr(model, "state_dict"))
+    first: Any = partial(_made, model) if by_items else named(model)
     return FlowerSystem(
         client=client,
         model=first,
@@ -136,7 +109,7 @@ def wrap(
         title=title,
         stated=tuple(each.scoped() for each in listed(claim)),
         promises=tuple(promised),
-        kinds=kinds,
+        kinds={} if by_items else dict.fromkeys(first, Kind.MODEL),
         route=Vantage.AGGREGATE if any(map(masks, around)) else Vantage.SERVER,
         settings=dict(public or {}),
         scores=scores,
@@ -145,6 +118,32 @@ def wrap(
         upload_seconds=upload_seconds,
         written=tuple(written),
     )
+
+
+def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
+    """The mods around an app; InputError for what is none, or is given what goes with others."""
+    if is_app(app):
+        if mods:
+            raise InputError(
+                "Expected the mods of a ClientApp within it, got mods as well. Leave them out."
+            )
+        if data is None:
+            raise InputError(
+                "Expected data, the function by which the app loads its partition, got none. Give "
+                'its name, such as "my_app.task:load_data", so that it returns audited histories.'
+            )
+        return Chain.of(app).mods
+    if not callable(app):
+        raise InputError(
+            f"Expected a ClientApp, or a function of a history that makes a NumPyClient, got "
+            f"{app!r:.60}. Give for example lambda history: MyClient(history)."
+        )
+    if data is not None:
+        raise InputError(
+            "Expected data with a ClientApp only, got it with a function of a history. "
+            "Leave it out: the function is given the history."
+        )
+    return mods
 
 
 def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[ScopedClaim, ...]:

@@ -285,6 +285,11 @@ def papers() -> dict[str, Paper]:
     return {name: each for name, each in (theirs | ours).items() if isinstance(each, Paper)}
 
 
+def reproduction_names() -> tuple[str, ...]:
+    """The papers of which something is measured again, in order of name."""
+    return tuple(sorted(name for name, paper in papers().items() if paper.printed.is_measured))
+
+
 FAMILIES = {
     family.kind: family
     for family in (

@@ -247,10 +247,8 @@ def _told(kind: str, part: Any) -> dict[str, Any]:
 def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
     """A plain setting, of the kind that its default is; PlanError if it is of another."""
     if isinstance(default, bool | str):
-        kind, fits = (
-            ("true or false" if isinstance(default, bool) else "a text"),
-            isinstance(value, type(default)),
-        )
+        kind = "true or false" if isinstance(default, bool) else "a text"
+        fits = isinstance(value, type(default))
     else:
         whole = isinstance(default, int)
         kind = "a whole number" if whole else "a number"

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import PydanticCustomError
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.plan.families import FAMILIES, brief, near_names
+from fedrec_auditor.auditor.plan.families import FAMILIES, brief, check_name, near_names
 from fedrec_auditor.auditor.plan.members import (
     LEARNS,
     OBJECT,
@@ -431,13 +431,12 @@ def check_plan(plan: Plan, *, given: bool = False) -> None:
 
 
 def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
-    known = set(FAMILIES[kind].names())
-    try:
-        for name in names:
-            if name not in known:
-                FAMILIES[kind].check(name)
-    except InputError as error:
-        raise PlanError(str(error), *location) from error
+    known = FAMILIES[kind].names()
+    for name in names:
+        try:
+            check_name(kind, name, known)
+        except InputError as error:
+            raise PlanError(str(error), *location) from error
 
 
 def _refused(error: ValidationError) -> PlanError:

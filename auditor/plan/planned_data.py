@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.plan.plan import Plan, amend
 from fedrec_auditor.auditor.plan.sources import check_source, in_file, in_memory, load_data
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.filter import Filter
@@ -16,7 +16,17 @@ from fedrec_auditor.targets.side_tables import SideTables
 
 def load_planned(plan: Plan) -> Interactions:
     """The data of a plan: read, joined with what is said of users and items, and filtered."""
-    return _prepared(plan, load_data(plan.data, plan.columns), side_tables(plan))
+    sides = {"users": plan.users, "items": plan.items}
+    files = {name: Path(side) for name, side in sides.items() if side is not None}
+    return _prepared(plan, load_data(plan.data, plan.columns), files)
+
+
+def planned(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
+    """The plan of what a program says, and its data, prepared, if any of them are in memory."""
+    given = {name: values.get(name) for name in ("data", "users", "items")}
+    plan = amend(None, {name: value for name, value in values.items() if name not in given})
+    data = plan.data if given["data"] is None else given["data"]
+    return given_data(data, plan, users=given["users"], items=given["items"])
 
 
 def given_data(
@@ -37,22 +47,18 @@ def given_data(
         return None, named
     with ExitStack() as stack:
         files = {key: stack.enter_context(in_file(side, key)) for key, side in sides.items()}
-        tables = replace(side_tables(plan), users=files.get("users"), items=files.get("items"))
-        return _prepared(plan, load_data(name, columns) if own is None else own, tables), named
+        return _prepared(plan, load_data(name, columns) if own is None else own, files), named
 
 
-def side_tables(plan: Plan) -> SideTables:
-    """What the plan says beside its interactions."""
+def _prepared(plan: Plan, interactions: Interactions, files: Mapping[str, Path]) -> Interactions:
+    """The interactions, joined with the tables of users and items in ``files``, and filtered."""
     named = (plan.columns or {}).get("header") != "no"
-    return SideTables(
-        users=None if plan.users is None else Path(plan.users),
-        items=None if plan.items is None else Path(plan.items),
+    tables = SideTables(
+        users=files.get("users"),
+        items=files.get("items"),
         wanted=plan.attributes,
         bins=plan.bins,
         columns=(named and plan.columns) or {},
     )
-
-
-def _prepared(plan: Plan, interactions: Interactions, tables: SideTables) -> Interactions:
     filters = Filter(min_user=plan.min_user, min_item=plan.min_item, min_rating=plan.min_rating)
     return tables(interactions, filters)

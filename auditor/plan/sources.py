@@ -18,7 +18,6 @@ from fedrec_auditor.targets.tables import is_table
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Dataset, Interactions
-    from fedrec_auditor.targets.filter import Filter
 
 logger = logging.getLogger(__name__)
 
@@ -85,21 +84,6 @@ def in_file(data: Any, name: str) -> Iterator[Path]:
             raise InputError(said.replace(path.name, f"the DataFrame {name}")) from error
 
 
-def load_data(
-    data: str,
-    columns: Mapping[str, str] | None = None,
-    filters: Filter | None = None,
-) -> Interactions:
-    """Load a data set by its name, or from a directory, archive or table that one can read.
-
-    ``columns`` say for a table which column is the user, item, rating and timestamp, and its
-    separator and what zeros are (``targets.datasets.table.Table``); ``filters``
-    drop users and items with few interactions. InputError says what is wrong with any of them.
-    """
-    interactions = _load(data, columns)
-    return filters(interactions) if filters else interactions
-
-
 def check_source(
     data: str,
     columns: Mapping[str, str] | None = None,
@@ -133,7 +117,13 @@ def _is_table(data: str) -> bool:
     return data not in FAMILIES["datasets"].names() and is_table(Path(data))
 
 
-def _load(data: str, columns: Mapping[str, str] | None) -> Interactions:
+def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
+    """Load a data set by its name, or from a directory, archive or table that one can read.
+
+    ``columns`` say for a table which column is the user, item, rating and timestamp, and its
+    separator and what zeros are (``targets.datasets.table.Table``). InputError says what is wrong
+    with any of them.
+    """
     check_source(data, columns)
     family, path = FAMILIES["datasets"], Path(data)
     dataset: Dataset

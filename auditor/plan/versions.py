@@ -10,7 +10,7 @@ from importlib.metadata import version
 from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.targets.own_modules import FOLDERS
 
-_PACKAGES = (
+PACKAGES = (
     "fedrec-auditor",
     "dp-accounting",
     "numba",
@@ -19,11 +19,12 @@ _PACKAGES = (
     "scipy",
     "torch",
 )
+"""Distributions that the numbers of a record depend on."""
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of what the numbers depend on, distributions of plug-ins included."""
-    own = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    own = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
     return {**plugins.versions(), **own}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer, Watch
 from fedrec_auditor.auditor.machine.workers import results
-from fedrec_auditor.auditor.plan.families import check_name, papers
+from fedrec_auditor.auditor.plan.families import check_name, papers, reproduction_names
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 from fedrec_auditor.auditor.reproductions.tables import Measurable
@@ -67,11 +67,6 @@ class Reproduction:
             *tables.remarks(rows),
             *_above(rows),
         ]
-
-
-def reproduction_names() -> tuple[str, ...]:
-    """The papers of which something is measured again, in order of name."""
-    return tuple(sorted(name for name, paper in papers().items() if paper.printed.is_measured))
 
 
 def reproduction(name: str) -> Reproduction:

@@ -20,6 +20,7 @@ from fedrec_auditor.auditor.games.canary_game import (
     Memory,
     NotPlayed,
     Parallel,
+    Setting,
     Store,
     in_turn,
 )
@@ -115,12 +116,17 @@ class AuditedTarget:
         return SkippedRow(target=self.name, attack=step, reason=str(error))
 
     @cached_property
+    def _target(self) -> Target:
+        """The target as it is trained."""
+        return as_trained(self._audit.targets[self.name], self._audit.plan)
+
+    @cached_property
     def trained(self) -> tuple[Held, Run]:
         """What is held out, and the training on the rest; InputError if the data do not suffice."""
         if self._given is not None:
             return self._given
         audit = self._audit
-        target = as_trained(audit.targets[self.name], audit.plan)
+        target = self._target
         held = utility.hold_out(target.evaluation, audit.interactions, audit.rng("held-out items"))
         seed = audit.rng(f"{target.name} training")
         stage(TRAINING, 0, target.sizes.rounds or 1)
@@ -139,7 +145,7 @@ class AuditedTarget:
         skipped: list[SkippedRow] = []
         reasons: dict[Vantage, str] = {}
         linkage = attack.family is AttackFamily.LINKAGE
-        origin = origin_of(audit.targets[self.name])
+        origin = origin_of(self._target)
         for vantage in self._vantages(run.transcript):
             rng = audit.rng(f"{task} {vantage}")
             messages, view = self._seen(vantage, rng, senders=attack.family in _OF_SENDERS)
@@ -223,9 +229,8 @@ class AuditedTarget:
     @cached_property
     def _client(self) -> SimulatedClient | None:
         """The devices' code for adversaries to run, where it is at hand."""
-        target = as_trained(self._audit.targets[self.name], self._audit.plan)
-        origin = origin_of(target)
-        code = target if origin.at_hand else origin.code
+        origin = origin_of(self._target)
+        code = self._target if origin.at_hand else origin.code
         return None if code is None else SimulatedClient.of(code, self.trained[0].train)
 
     @cached_property
@@ -246,7 +251,7 @@ class AuditedTarget:
     @property
     def _unread(self) -> int:
         """How many messages were left out before the training was there."""
-        return origin_of(self._audit.targets[self.name]).unread
+        return origin_of(self._target).unread
 
     @property
     def _messages(self) -> tuple[MessagesRow, ...]:
@@ -276,11 +281,10 @@ class AuditedTarget:
         # Who receives linked messages has nothing to infer.
         linked = (Vantage.SERVER, Vantage.AGGREGATE) if public.parties is None else ()
         vantages = [v for v in self._vantages(run.transcript) if v not in linked]
-        target = as_trained(audit.targets[self.name], audit.plan)
         try:
-            check_halves(target, held.train, quick=quick)
+            check_halves(self._target, held.train, quick=quick)
             made = Halves.of(
-                target,
+                self._target,
                 held.train,
                 vantages,
                 count=QUICK_COUNT if quick else COUNT,
@@ -327,16 +331,9 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
             left_out.append(f"{scopes}{': ' if scopes else ''}{setting.reason}.")
             continue
         runs, most = (plan.runs or setting.runs(quick) for quick in (plan.quick, False))
-        free = plan.runs or game.own_estimator or not origin_of(target).others
-        if not free:
-            made, each = paced(setting.simulation, runs, BUDGET / (QUICK if plan.quick else 1))
-            if made < runs:
-                left_out.append(
-                    f"[{', '.join(map(str, setting.scopes))}]: {made:,} of {runs:,} runs of each "
-                    f"world, for one took {each:.2g} seconds here. Say what a message takes "
-                    "(upload_seconds), or how many runs to make, for as many on every machine."
-                )
-            runs = made
+        if not (plan.runs or game.own_estimator) and origin_of(target).others:
+            runs, less = _affordable(setting, runs, quick=plan.quick)
+            left_out += less
         for scope, delta in setting.bounds:
             result = game.play(
                 setting,
@@ -351,22 +348,30 @@ def played(task: Task, audit: Audit, parallel: Parallel, store: Store) -> TaskRe
                 store=store,
             )
             measurements.append(Measurement(target=target.name, bound=result.measured.bound))
-            findings += [
-                _noted(
-                    finding,
-                    "note",
-                    _canaries_needed(finding)
-                    if isinstance(result.estimator, OneRun)
-                    else draws_needed(finding, result.estimator, runs, most),
-                )
-                for finding in result.findings
-            ]
+            for finding in result.findings:
+                if isinstance(result.estimator, OneRun):
+                    note = _canaries_needed(finding)
+                else:
+                    note = draws_needed(finding, result.estimator, runs, most)
+                findings.append(_noted(finding, "note", note))
     if not measurements and not left_out:
         left_out = ["No claim speaks of a user or a rating that messages tell of."]
     skipped = [
         SkippedRow(target=task.target, attack=task.step, reason=reason) for reason in left_out
     ]
     return TaskResult(findings=findings, measurements=measurements, skipped=skipped)
+
+
+def _affordable(setting: Setting, runs: int, *, quick: bool) -> tuple[int, list[str]]:
+    """As many ``runs`` of others' code as time allows, and why they are fewer if they are."""
+    made, each = paced(setting.simulation, runs, BUDGET / (QUICK if quick else 1))
+    if made == runs:
+        return runs, []
+    return made, [
+        f"[{', '.join(map(str, setting.scopes))}]: {made:,} of {runs:,} runs of each "
+        f"world, for one took {each:.2g} seconds here. Say what a message takes "
+        "(upload_seconds), or how many runs to make, for as many on every machine."
+    ]
 
 
 def _beats(row: AttackRow | SkippedRow) -> bool:
@@ -450,12 +455,8 @@ def _bounds(target: Target, interactions: Interactions) -> TaskResult:
         n_items=interactions.n_items,
         n_features=count_user_features(interactions),
     )
-    exact, accountants = accounting.exact_bounds(target, population), accounting.all_accountants()
-    findings = (
-        accounting.evaluate(target, scoped, population, exact=exact, accountants=accountants)
-        for scoped in target.scoped_claims(population)
-    )
+    exact, findings = accounting.judge_all(target, population)
     return TaskResult(
-        findings=tuple(findings),
+        findings=findings,
         measurements=tuple(Measurement(target=target.name, bound=bound) for bound in exact),
     )

@@ -58,11 +58,7 @@ class Checkpoints:
     def get(self, task: Task) -> TaskResult | None:
         """The finished task; None if there is none, or none to be trusted, which is logged."""
         try:
-            content = store.read_regular(self._path(task), LARGEST)
-            digest, _, text = content.partition(b"\n")
-            if digest != _digest(self._path(task), text):
-                raise ValueError("a file whose SHA-256 is not the one it names")
-            result = TaskResult.model_validate_json(text)
+            result = TaskResult.model_validate_json(_read(self._path(task)))
             store.plain(result.model_dump(mode="python"))
             if result.errors:
                 raise ValueError("a task that failed")
@@ -85,11 +81,7 @@ class Checkpoints:
 
     def put(self, task: Task, result: TaskResult) -> None:
         """Keep a finished task."""
-        path, text = self._path(task), result.model_dump_json().encode()
-        self.folder.mkdir(exist_ok=True)
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        store.write_atomically(path, _digest(path, text) + b"\n" + text)
+        _write(self._path(task), result.model_dump_json().encode())
 
     def _path(self, task: Task) -> Path:
         return self.folder / f"{self.key}-{str(task).replace(' ', '-')}.json"
@@ -109,11 +101,7 @@ class Runs:
         if found is not None:
             return found
         try:
-            content = store.read_regular(self._path(name), LARGEST)
-            digest, _, data = content.partition(b"\n")
-            if digest != _digest(self._path(name), data):
-                return None
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            with np.load(io.BytesIO(_read(self._path(name))), allow_pickle=False) as archive:
                 found = dict(archive)
         except (OSError, ValueError):
             return None
@@ -124,14 +112,27 @@ class Runs:
         """Keep a chunk."""
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
-        data = buffer.getvalue()
-        self.folder.mkdir(exist_ok=True)
-        path = self._path(name)
-        store.write_atomically(path, _digest(path, data) + b"\n" + data)
+        _write(self._path(name), buffer.getvalue())
         self.memory.put(name, features)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{self.key}-{name}.npz"
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file that begins with its SHA-256; ValueError if it has another."""
+    digest, _, content = store.read_regular(path, LARGEST).partition(b"\n")
+    if digest != _digest(path, content):
+        raise ValueError("a file whose SHA-256 is not the one it names")
+    return content
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write the SHA-256 of name and content in a line, and the content, also over a folder."""
+    path.parent.mkdir(exist_ok=True)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    store.write_atomically(path, _digest(path, content) + b"\n" + content)
 
 
 def _digest(path: Path, content: bytes) -> bytes:

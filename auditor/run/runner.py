@@ -36,8 +36,8 @@ from fedrec_auditor.auditor.judging.accounting import (
 )
 from fedrec_auditor.auditor.machine import workers
 from fedrec_auditor.auditor.machine.progress import TRAINING, Observer, Watch, note, noted, shown
-from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan
-from fedrec_auditor.auditor.plan.planned_data import given_data
+from fedrec_auditor.auditor.plan.plan import Plan, check_plan
+from fedrec_auditor.auditor.plan.planned_data import planned
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
@@ -97,10 +97,7 @@ def audit(
     interaction 1.0 CONSISTENT
     user 1.0 INCOMPARABLE
     """
-    said = {name: fields.pop(name, None) for name in ("data", "users", "items")}
-    plan = amend(None, {"targets": targets, **fields})
-    data = plan.data if said["data"] is None else said["data"]
-    interactions, plan = given_data(data, plan, users=said["users"], items=said["items"])
+    interactions, plan = planned({"targets": targets, **fields})
     check_plan(plan, given=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
     with shown(progress) as observe:
@@ -185,54 +182,42 @@ def run_audits(
 
     The longest jobs of all audits come first. Audits beside others have a ``label`` each.
     """
-    jobs = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
+    count = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
     cluster = resources.cluster
     call = workers.results if cluster is None else cluster.results
-    queues = [
-        _Queue.of(audit, checkpoints, jobs if len(audits) == 1 else 1)
-        for audit, checkpoints in audits
-    ]
+    queues = [_Queue.of(*each, count if len(audits) == 1 else 1) for each in audits]
     watch = Watch(
         observe,
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
     )
-    with watch.notes() as path:
+    with watch.notes() as notes:
+        desks = [_Desk(*each, notes) for each in audits]
         # Workers of a cluster see no file of ours: what they finish is kept when it is here.
-        notes = path if cluster is None else None
-        given: list[tuple[float, tuple[Any, ...]]] = []
+        there = desks if cluster is None else [_Desk(audit) for audit, _ in audits]
+        jobs: list[tuple[float, tuple[Any, ...]]] = []
         for number, queue in enumerate(queues):
-            trained = {} if cluster is not None else queue.trained(path)
-            keep = functools.partial(_keep, queue.audit, queue.checkpoints, path)
+            trained = desks[number].train(queue.jobs) if cluster is None else {}
             for job, seconds in queue.jobs.items():
-                there = keep if cluster is None else None
-                arguments = (number, queue.audit, job, there, trained.get(job[0].target), notes)
-                given.append((seconds, arguments))
-        given.sort(key=lambda each: -each[0])
-        for number, more in call(_job, [each for _, each in given], jobs=min(jobs, len(given))):
-            queue = queues[number]
-            queue.results.update(more)
-            if cluster is not None:
-                for task, result in more.items():
-                    _keep(queue.audit, queue.checkpoints, path, task, result)
-        for queue in queues:
+                jobs.append((seconds, (number, there[number], job, trained.get(job[0].target))))
+        jobs.sort(key=lambda each: -each[0])
+        for number, results in call(_job, [each for _, each in jobs], jobs=min(count, len(jobs))):
+            queues[number].results.update(results)
+            for task, result in results.items() if cluster is not None else ():
+                desks[number].keep(task, result)
+        for desk, queue in zip(desks, queues, strict=True):
             for task in queue.wide:
-                with noted(path, queue.audit.named(task.target, task.step)):
-                    result = _wide(queue.audit, task, jobs, queue.checkpoints, call)
-                queue.results[task] = result
-                _keep(queue.audit, queue.checkpoints, path, task, result)
+                queue.results[task] = desk.run(task, desk.game(task, count, call))
     return [{task: queue.results[task] for task in queue.tasks} for queue in queues]
 
 
 @dataclass(frozen=True)
 class _Queue:
-    """What is left of an audit: its jobs with their seconds, and tasks that keep all workers busy.
+    """The jobs that an audit has left, with their seconds, and tasks that keep all workers busy.
 
     ``results`` are those of its ``tasks`` that are finished.
     """
 
-    audit: Audit
-    checkpoints: Checkpoints | None
     tasks: tuple[Task, ...]
     results: Results
     jobs: Mapping[tuple[Task, ...], float]
@@ -245,133 +230,92 @@ class _Queue:
         kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
         results = {task: result for task, result in kept.items() if result is not None}
         left = [task for task in tasks if task not in results]
-        return cls(
-            audit=audit,
-            checkpoints=checkpoints,
-            tasks=tasks,
-            results=results,
-            jobs=audit.jobs(left, workers),
-            wide=tuple(task for task in left if task.wide),
-        )
-
-    def trained(self, path: Path) -> dict[str, tuple[Held, Run]]:
-        """The trainings that several jobs need, made now."""
-        shared = (
-            (name, _trained(self.audit, name, path)) for name in _shared(self.audit, self.jobs)
-        )
-        return {name: made for name, made in shared if made is not None}
+        wide = tuple(task for task in left if task.wide)
+        return cls(tasks=tasks, results=results, jobs=audit.jobs(left, workers), wide=wide)
 
 
-def _keep(
-    audit: Audit,
-    checkpoints: Checkpoints | None,
-    path: Path,
-    task: Task,
-    result: TaskResult,
-) -> None:
-    """Keep a finished task, and note it in a diary."""
-    if checkpoints is not None and not result.errors:
-        checkpoints.put(task, result)
-    note(path, audit.named(task.target, task.step), "", 1, 1)
+@dataclass(frozen=True)
+class _Desk:
+    """Runs tasks of an audit: each is noted while it runs, timed, and kept once finished."""
 
+    audit: Audit
+    checkpoints: Checkpoints | None = None
+    notes: Path | None = None
 
-def _shared(audit: Audit, jobs: Iterable[Sequence[Task]]) -> tuple[str, ...]:
-    """The targets whose training several jobs need, which is made before."""
-    times = Counter(job[0].target for job in jobs if _trains(job))
-    return tuple(target for target, count in times.items() if count > 1)
+    def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
+        """The result of a task by its ``work``, in one thread.
 
+        A fault in it is an error of the result and loses no other task. So is a target's refusal of
+        the data or its settings, unless no other target is audited, and a NaN among the numbers.
+        """
+        with one_thread(None), noted(self.notes, self.audit.named(task.target, task.step)):
+            started = time.perf_counter()
+            try:
+                with contained():
+                    result = work()
+            except InputError as error:
+                if self.audit.alone:
+                    raise
+                result = TaskResult(errors=(f"{task.target}: {error}",))
+            except AuditError:
+                raise
+            except Exception as error:
+                logger.exception("%s failed", task)
+                result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
+            try:
+                store.plain(result.model_dump(mode="python"))
+            except IncompleteError as error:
+                result = TaskResult(errors=(f"{task}: {error}",))
+            seconds = round(time.perf_counter() - started, 3)
+        result = result.model_copy(update={"seconds": seconds})
+        self.keep(task, result)
+        return result
 
-def _trains(job: Sequence[Task]) -> bool:
-    return job[0].step not in (BOUNDS, LOCAL)
+    def keep(self, task: Task, result: TaskResult) -> None:
+        """Keep a finished task, and note its end."""
+        if self.checkpoints is not None and not result.errors:
+            self.checkpoints.put(task, result)
+        note(self.notes, self.audit.named(task.target, task.step), "", 1, 1)
 
+    def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[Held, Run]]:
+        """The trainings that several jobs need, by target; their workers map one set of files."""
+        on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
+        times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
+        made = {}
+        for target in (target for target, count in times.items() if count > 1):
+            name = self.audit.named(target, TRAINING)
+            # What fails here fails again in each task, which has the error then.
+            with one_thread(None), noted(self.notes, name), suppress(Exception):
+                held, run = AuditedTarget(on_disk, target).trained
+                made[target] = mapped(held), run
+            if target not in made:
+                note(self.notes, name, TRAINING, 1, 1)
+        return made
 
-def _trained(audit: Audit, target: str, path: Path) -> tuple[Held, Run] | None:
-    """The training of a target for several workers, who map one set of files."""
-    on_disk = replace(audit, compute=replace(audit.compute, memory=0))
-    name = audit.named(target, TRAINING)
-    # What fails here fails again in each task, which then tells it.
-    with one_thread(None), noted(path, name), suppress(Exception):
-        held, run = AuditedTarget(on_disk, target).trained
-        return mapped(held), run
-    note(path, name, TRAINING, 1, 1)
-    return None
+    def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
+        """The work of a game whose runs are dealt to ``workers`` by ``call`` and kept."""
+
+        def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
+            every = ((function, *each) for each in arguments)
+            return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
+
+        kept = Memory() if self.checkpoints is None else self.checkpoints.runs()
+        return functools.partial(played, task, self.audit, parallel, kept)
 
 
 def _job(
-    number: int,
-    audit: Audit,
-    tasks: Sequence[Task],
-    keep: Callable[[Task, TaskResult], None] | None,
-    trained: tuple[Held, Run] | None,
-    notes: Path | None,
+    number: int, desk: _Desk, tasks: Sequence[Task], trained: tuple[Held, Run] | None
 ) -> tuple[int, Results]:
-    """Run tasks of one target in one thread; keep each as soon as it is finished.
-
-    ``notes`` is the diary that is told of each, and where it is; the ``number`` is handed back.
-    """
-    audited, results = AuditedTarget(audit, tasks[0].target, trained), {}
-    for task in tasks:
-        with one_thread(None), noted(notes, audit.named(task.target, task.step)):
-            run = functools.partial(audited.run, task.step)
-            results[task] = result = _timed(run, task, alone=audit.alone)
-        if keep is not None:
-            keep(task, result)
-    return number, results
-
-
-def _wide(
-    audit: Audit,
-    task: Task,
-    jobs: int,
-    checkpoints: Checkpoints | None,
-    call: Callable[..., Any],
-) -> TaskResult:
-    """Run a task whose runs are dealt to all workers by ``call``; keep these."""
-
-    def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
-        every = ((function, *each) for each in arguments)
-        return call(_in_one_thread, every, jobs=min(jobs, len(arguments)))
-
-    store = Memory() if checkpoints is None else checkpoints.runs()
-    run = functools.partial(played, task, audit, parallel, store)
-    with one_thread(None):
-        return _timed(run, task, alone=audit.alone)
+    """Run tasks of one target, and hand back the ``number`` of their audit with the results."""
+    audited = AuditedTarget(desk.audit, tasks[0].target, trained)
+    return number, {
+        task: desk.run(task, functools.partial(audited.run, task.step)) for task in tasks
+    }
 
 
 def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     with one_thread(None):
         return function(*arguments)
-
-
-def _timed(run: Callable[[], TaskResult], task: Task, *, alone: bool) -> TaskResult:
-    """Run a task; a fault in it is told in its result and loses no other task.
-
-    So is a target's refusal of the data or its settings, unless no other target is audited.
-    """
-    started = time.perf_counter()
-    try:
-        with contained():
-            result = _told(task, run())
-    except InputError as error:
-        if alone:
-            raise
-        result = TaskResult(errors=(f"{task.target}: {error}",))
-    except AuditError:
-        raise
-    except Exception as error:
-        logger.exception("%s failed", task)
-        result = TaskResult(errors=(f"{task}: {type(error).__name__}: {error}",))
-    seconds = round(time.perf_counter() - started, 3)
-    return result.model_copy(update={"seconds": seconds})
-
-
-def _told(task: Task, result: TaskResult) -> TaskResult:
-    """The result if a record can hold it: a NaN in it is an error of the task."""
-    try:
-        store.plain(result.model_dump(mode="python"))
-    except IncompleteError as error:
-        return TaskResult(errors=(f"{task}: {error}",))
-    return result
 
 
 def record_of(audit: Audit, resources: Resources, results: Results, started: float) -> Record:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -39,7 +38,6 @@ from fedrec_auditor.targets.systems.base import Target, origin_of
 
 logger = logging.getLogger(__name__)
 
-_AnyRow = TypeVar("_AnyRow", bound=Row)
 BOUNDS, UTILITY = "bounds", "utility"
 QUICK_ROUNDS = 20
 _READ = 1e-7
@@ -121,7 +119,7 @@ class Audit:
     def repeated(self) -> tuple[Audit, ...]:
         """This audit, then one per further training of the targets that can be trained again."""
         count = self.plan.trainings or 1
-        able = {name: each for name, each in self.targets.items() if _is_at_hand(each)}
+        able = {name: each for name, each in self.targets.items() if origin_of(each).at_hand}
         if LOCAL not in self.plan.games or not able:
             return (self,)
         more = (
@@ -168,29 +166,17 @@ class Audit:
         guesser(plan.by)
         named = (plan.attacks or ()) if LOCAL in plan.games else ()
         attacks = {name: FAMILIES["attacks"].member(name)() for name in named}
-        targets: dict[str, Target] = {}
-        if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
-            raise InputError(
-                f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
-                f"{', '.join(plan.targets)}. Leave the claims out."
-            )
-        made = [own.get(name) or make_target(name, plan) for name in plan.targets]
+        made = _make_targets(plan, own)
         if interactions is None:
             interactions = load_planned(plan)
         notes += interactions.notes
         interactions = mapped(interactions)
-        for target in made:
-            tried, said = tried_on(target, interactions)
-            targets[tried.name] = tried
-            notes += said
+        tried = [tried_on(target, interactions) for target in made]
+        targets = {target.name: target for target, _ in tried}
+        notes = (*notes, *(note for _, told in tried for note in told))
         notes += _shortened(plan, list(targets.values()))
-        for target in targets.values():
-            if LOCAL in plan.games:
-                check_workload(as_trained(target, plan), interactions, compute, memory)
-            if ONE_RUN.name in plan.games:
-                trained = ONE_RUN.largest(ground(target, interactions, plan, compute))
-                check_workload(*trained, compute, memory)
-        at_hand = any(map(_is_at_hand, targets.values()))
+        _check_trainings(plan, targets.values(), interactions, compute, memory)
+        at_hand = any(origin_of(target).at_hand for target in targets.values())
         games = tuple(g for g in CANARY_GAMES if g in plan.games and (at_hand or g != LOCAL))
         bounds = sum(CANARY_GAMES[g].count(t) for t in targets.values() for g in games)
         audit = cls(
@@ -264,6 +250,32 @@ class Audit:
         return np.random.default_rng(np.random.SeedSequence([self.plan.seed, *map(int, words)]))
 
 
+def _make_targets(plan: Plan, own: Mapping[str, Target]) -> list[Target]:
+    """The targets of a plan, of which ``own`` are made; InputError for claims of none of these."""
+    if plan.claims and not any(OBJECT in name or name in own for name in plan.targets):
+        raise InputError(
+            f"Expected claims of a system of your own only, MODULE:OBJECT, got targets "
+            f"{', '.join(plan.targets)}. Leave the claims out."
+        )
+    return [own.get(name) or make_target(name, plan) for name in plan.targets]
+
+
+def _check_trainings(
+    plan: Plan,
+    targets: Iterable[Target],
+    interactions: Interactions,
+    compute: Compute,
+    memory: float,
+) -> None:
+    """InputError if a training of the attacks or of the one-run game takes too much."""
+    for target in targets:
+        if LOCAL in plan.games:
+            check_workload(as_trained(target, plan), interactions, compute, memory)
+        if ONE_RUN.name in plan.games:
+            trained = ONE_RUN.largest(ground(target, interactions, plan, compute))
+            check_workload(*trained, compute, memory)
+
+
 def ground(
     target: Target,
     interactions: Interactions,
@@ -287,10 +299,6 @@ def tried_on(target: Target, interactions: Interactions) -> tuple[Target, tuple[
     """The target as it is audited on these data, and notes; as it is where it says nothing."""
     own = getattr(target, "tried", None)
     return (target, ()) if own is None else own(interactions)
-
-
-def _is_at_hand(target: Target) -> bool:
-    return origin_of(target).at_hand
 
 
 def as_trained(target: Target, plan: Plan) -> Target:
@@ -333,7 +341,7 @@ def _shortened(plan: Plan, targets: Sequence[Target]) -> tuple[str, ...]:
     if LOCAL not in plan.games:
         return ()
     less = []
-    if plan.quick and plan.runs is None and any(map(_is_at_hand, targets)):
+    if plan.quick and plan.runs is None and any(origin_of(target).at_hand for target in targets):
         less.append(f"games make 1 in {QUICK} of their usual runs")
     if plan.trainings == 1:
         less.append("attacks and utility are measured on one training of each system")

@@ -402,13 +402,6 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> It
                 yield row.model_copy(update={**said, "baseline": 1.0, "random": None})
 
 
-def relative(
-    rows: Sequence[SweepRow], grid: Sequence[Variant], asked: int, confidence: float
-) -> Iterator[OverTrainingsRow]:
-    """Utility over that of the twin, over the trainings of both."""
-    return overall(list(ratios(rows, grid)), asked, confidence)
-
-
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
     """One figure over another and its half-width, as if their users were others: rather wide."""
     over, under = (twin, row) if row.metric in ERRORS else (row, twin)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer
 from fedrec_auditor.auditor.machine.progress import shown as shown_progress
-from fedrec_auditor.auditor.plan.plan import Plan, amend, check_plan, make_target
-from fedrec_auditor.auditor.plan.planned_data import given_data
+from fedrec_auditor.auditor.plan.plan import Plan, check_plan, make_target
+from fedrec_auditor.auditor.plan.planned_data import planned
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -26,14 +27,15 @@ from fedrec_auditor.auditor.sweep.grid import (
     axes_in,
     figures_of,
     overall,
-    relative,
+    ratios,
     variants,
 )
 from fedrec_auditor.auditor.sweep.until import Condition, search
 from fedrec_auditor.reports.record.frontier import NOT_PLAYED, AnswerRow, VariantRow
-from fedrec_auditor.reports.record.record import Sweep, store
+from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.datasets.base import Interactions
+from fedrec_auditor.targets.federated.minibatch import store
 from fedrec_auditor.targets.settings import numbers
 
 logger = logging.getLogger(__name__)
@@ -71,10 +73,7 @@ def sweep(
     >>> found.errors
     ()
     """
-    said = {name: fields.pop(name, None) for name in ("data", "users", "items")}
-    plan = amend(None, {"targets": targets, **fields})
-    data = plan.data if said["data"] is None else said["data"]
-    interactions, plan = given_data(data, plan, users=said["users"], items=said["items"])
+    interactions, plan = planned({"targets": targets, **fields})
     texts = [settings] if isinstance(settings, str) else settings
     resources = make_resources(jobs, "cpu", memory)
     with shown_progress(progress) as observe:
@@ -123,19 +122,17 @@ def run_sweep(
     if until is not None:
         until.check(plan)
     grid = variants(plan, axes, seeds)
-    trainings = tuple(range(plan.seed, plan.seed + seeds))
+    trainings = _Trainings(resources, out, observe, interactions)
     if out is None:
-        return _run(plan, axes, grid, trainings, resources, None, observe, interactions)
+        return trainings.sweep(plan, axes, grid, seeds)
     with store.lock(out):
         if not force:
-            _refuse_others(out, plan, () if until is not None else grid, trainings)
+            _refuse_others(out, plan, () if until is not None else grid, seeds)
         answers: list[AnswerRow] = []
         if until is not None:
-            answers, axes = _searched(
-                plan, axes, trainings, resources, out, observe, until, interactions
-            )
+            answers, axes = _search_noise(plan, axes, seeds, trainings, until)
             grid = variants(plan, axes)
-        found = _run(plan, axes, grid, trainings, resources, out, observe, interactions)
+        found = trainings.sweep(plan, axes, grid, seeds)
         more = [
             f"{each.target}: the answer is by {each.trainings} trainings of its setting, of which "
             f"the first {seeds} are here."
@@ -148,15 +145,8 @@ def run_sweep(
     return found
 
 
-def _searched(
-    plan: Plan,
-    axes: Sequence[Axis],
-    seeds: Sequence[int],
-    resources: Resources,
-    out: Path,
-    observe: Observer | None,
-    until: Condition,
-    interactions: Interactions | None,
+def _search_noise(
+    plan: Plan, axes: Sequence[Axis], seeds: int, trainings: _Trainings, until: Condition
 ) -> tuple[list[AnswerRow], list[Axis]]:
     """The least noise of each target, and the axes with what was tried."""
     if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
@@ -176,17 +166,15 @@ def _searched(
 
         def trained(factor: float, count: int, alone: Plan = alone, own: list[Axis] = own) -> Sweep:
             noise = [*own, Axis(PRIVACY, (f"{factor:g}",))]
-            more = tuple(range(seeds[0], seeds[0] + count))
-            grid = variants(alone, noise)
-            return _run(alone, noise, grid, more, resources, out, observe, interactions)
+            return trainings.sweep(alone, noise, variants(alone, noise), count)
 
-        answer, factors = search(target, until, trained, len(seeds), plan.confidence)
+        answer, factors = search(target, until, trained, seeds, plan.confidence)
         answers.append(answer)
         tried.append(Axis(PRIVACY, tuple(f"{factor:g}" for factor in factors), target))
     return answers, tried
 
 
-def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: Sequence[int]) -> None:
+def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
     """InputError where ``out`` holds an audit, a sweep of another plan, or more of this one."""
     if (out / store.RECORD).exists():
         raise InputError(
@@ -210,7 +198,7 @@ def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: Sequen
         for each in before.variants
         if (each.target, tuple(sorted(each.settings.items()))) not in kept
     ]
-    fewer = sorted(set(before.seeds) - set(seeds))
+    fewer = sorted(set(before.seeds) - set(_seeds(plan, seeds)))
     if grid and (lost or fewer):
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
@@ -225,74 +213,96 @@ def _common(plan: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in store.plain(plan).items() if key not in grows}
 
 
-def _run(
-    plan: Plan,
-    axes: Sequence[Axis],
-    grid: Sequence[Variant],
-    seeds: Sequence[int],
-    resources: Resources,
-    out: Path | None,
-    observe: Observer | None,
-    interactions: Interactions | None,
-) -> Sweep:
-    started = time.perf_counter()
-    cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
-    audits: list[Audit] = []
-    for place, seed in cells:
-        audit = Audit.of(
-            grid[place].plan(plan, seed),
-            interactions,
-            compute=resources.compute,
-            memory=resources.memory,
-            label=f"[{place}/{seed}]",
+def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
+    """The seeds of so many trainings of a variant."""
+    return tuple(range(plan.seed, plan.seed + count))
+
+
+@dataclass(frozen=True)
+class _Trainings:
+    """Trains the variants of a grid, and measures attacks and utility on each training.
+
+    ``interactions`` are the data where they are in memory.
+    """
+
+    resources: Resources
+    out: Path | None
+    observe: Observer | None
+    interactions: Interactions | None
+
+    def sweep(self, plan: Plan, axes: Sequence[Axis], grid: Sequence[Variant], count: int) -> Sweep:
+        """The sweep of a grid, with ``count`` trainings of each variant."""
+        seeds = _seeds(plan, count)
+        cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
+        records = self._records(plan, grid, cells)
+        rows = [
+            row
+            for (place, seed), record in zip(cells, records, strict=True)
+            for row in figures_of(place, seed, record)
+        ]
+        errors = [
+            f"{error} (training {seed} with {_words(grid[place])})"
+            for (place, seed), record in zip(cells, records, strict=True)
+            for error in record.errors
+        ]
+        data = records[0].provenance.data
+        return Sweep(
+            plan=_common(plan.model_dump(mode="json")),
+            axes={axis.name: axis.values for axis in sorted(axes, key=lambda axis: axis.name)},
+            seeds=seeds,
+            data={} if data is None else data.model_dump(mode="json"),
+            versions=versions(),
+            method=METHOD,
+            variants=tuple(
+                VariantRow(
+                    target=each.target,
+                    settings=each.spelled_out,
+                    swept=dict(sorted(each.swept.items())),
+                    twin=each.twin,
+                )
+                for each in grid
+            ),
+            rows=tuple(rows),
+            overall=tuple(overall(rows, count, plan.confidence)),
+            relative=tuple(overall([*ratios(rows, grid)], count, plan.confidence)),
+            notes=_notes(plan, grid, records),
+            errors=tuple(errors),
         )
-        interactions = audit.interactions
-        audits.append(audit)
-    given = [(audit, None if out is None else Checkpoints.of(out, audit)) for audit in audits]
-    records = [
-        record_of(audit, resources, results, started)
-        for audit, results in zip(audits, run_audits(given, resources, observe), strict=True)
-    ]
-    found = [
-        row
-        for (place, seed), record in zip(cells, records, strict=True)
-        for row in figures_of(place, seed, record)
-    ]
-    notes = dict.fromkeys(note for record in records for note in record.notes)
-    notes |= dict.fromkeys(
+
+    def _records(
+        self, plan: Plan, grid: Sequence[Variant], cells: Sequence[tuple[int, int]]
+    ) -> list[Record]:
+        """The record of each cell, a place in the grid and a seed; all run in one pool."""
+        started = time.perf_counter()
+        audits: list[Audit] = []
+        for place, seed in cells:
+            audit = Audit.of(
+                grid[place].plan(plan, seed),
+                audits[0].interactions if audits else self.interactions,
+                compute=self.resources.compute,
+                memory=self.resources.memory,
+                label=f"[{place}/{seed}]",
+            )
+            audits.append(audit)
+        out = self.out
+        given = [(audit, None if out is None else Checkpoints.of(out, audit)) for audit in audits]
+        results = run_audits(given, self.resources, self.observe)
+        return [
+            record_of(audit, self.resources, each, started)
+            for audit, each in zip(audits, results, strict=True)
+        ]
+
+
+def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
+    """The notes of all trainings, what was not played, and how twins differ, each once."""
+    notes = [note for record in records for note in record.notes]
+    notes += [
         f"{row.target}: {row.attack}{NOT_PLAYED}{row.reason}"
         for record in records
         for row in record.skipped
-    )
-    notes |= dict.fromkeys(note for each in grid if (note := _twin_words(each, grid, plan)))
-    errors = [
-        f"{error} (training {seed} with {_words(grid[place])})"
-        for (place, seed), record in zip(cells, records, strict=True)
-        for error in record.errors
     ]
-    data = records[0].provenance.data
-    return Sweep(
-        plan=_common(plan.model_dump(mode="json")),
-        axes={axis.name: axis.values for axis in sorted(axes, key=lambda axis: axis.name)},
-        seeds=tuple(seeds),
-        data={} if data is None else data.model_dump(mode="json"),
-        versions=versions(),
-        method=METHOD,
-        variants=tuple(
-            VariantRow(
-                target=each.target,
-                settings=each.spelled_out,
-                swept=dict(sorted(each.swept.items())),
-                twin=each.twin,
-            )
-            for each in grid
-        ),
-        rows=tuple(found),
-        overall=tuple(overall(found, len(seeds), plan.confidence)),
-        relative=tuple(relative(found, grid, len(seeds), plan.confidence)),
-        notes=tuple(notes),
-        errors=tuple(errors),
-    )
+    notes += [note for each in grid if (note := _twin_words(each, grid, plan))]
+    return tuple(dict.fromkeys(notes))
 
 
 def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:

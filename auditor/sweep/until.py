@@ -267,11 +267,26 @@ def search(
                 wished = middle
     factors = tuple(sorted(tried))
     if not tried[best]:
-        told = " (trainings cannot tell)" if best in unsure else ""
         to = "down" if useful else "up"
-        words = f"No noise {to} to {brief(best)} times the paper's keeps {condition.text}{told}."
+        cannot = " (trainings cannot tell)" if best in unsure else ""
+        words = f"No noise {to} to {brief(best)} times the paper's keeps {condition.text}{cannot}."
         return AnswerRow(target=target, condition=condition.text, words=words), factors
     swept = trained(best, trainings[best])
+    answer = AnswerRow(
+        target=target,
+        condition=condition.text,
+        factor=best,
+        settings=swept.variants[0].settings,
+        trainings=trainings[best],
+        words=_answer_words(condition, swept, best, wished, unsure=wished in unsure),
+    )
+    return answer, factors
+
+
+def _answer_words(
+    condition: Condition, swept: SweepContents, best: float, wished: float, *, unsure: bool
+) -> str:
+    """The noise that keeps a condition, by what, and whether the system is of use there."""
     settings = swept.variants[0].settings
     named = ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
@@ -279,18 +294,10 @@ def search(
     )
     least = {WEAKEST: "at most ", STRONGEST: "at least "}.get(best, "") if best == wished else ""
     words = f"{least}{brief(best)} times the paper's noise ({named}) keeps {condition.text}."
-    if wished in unsure and wished != best:
+    if unsure and wished != best:
         words += f" Of {brief(wished)} times the trainings cannot tell."
     words = f"{words[0].upper()}{words[1:]} {condition.basis(swept)} {_useful(swept)}".strip()
-    answer = AnswerRow(
-        target=target,
-        condition=condition.text,
-        factor=best,
-        settings=settings,
-        trainings=trainings[best],
-        words=f"{words} {USELESS if useful else ASSUMED}",
-    )
-    return answer, factors
+    return f"{words} {USELESS if condition.what == 'utility' else ASSUMED}"
 
 
 def _useful(swept: SweepContents) -> str:

@@ -54,12 +54,12 @@ def test_the_noise_for_a_target_is_found() -> None:
     assert json.loads(cli("account", *words, "--json")[1])["solved"] == {"b": 5.0}
 
 
-def test_noise_of_ones_own_needs_no_torch_and_no_catalogue() -> None:
+@pytest.mark.parametrize("words", [OWN, ("list",)])
+def test_noise_of_ones_own_and_lists_need_no_torch_and_no_catalogue(words: list[str]) -> None:
     code = (
         "import sys; from fedrec_auditor.auditor.commands.command_line import main\n"
-        f"sys.argv = {['auditor', *OWN]!r}\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
+        f"sys.argv = {['auditor', *words]!r}\n"
+        "try: main()\nexcept SystemExit: pass\n"
         "paper = 'fedrec_auditor.targets.papers.fmf_ldp.numbers'\n"
         "print([m for m in ('torch', 'sklearn', 'numba', paper) if m in sys.modules])"
     )

@@ -16,9 +16,10 @@ from pyarrow import csv, parquet
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
+from fedrec_auditor.auditor.plan.plan import Plan
+from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.plan.sources import in_memory, load_data
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.filter import Filter
 
 
 def test_a_name_loads_its_data_set() -> None:
@@ -90,10 +91,10 @@ def test_columns_are_for_tables_only(tmp_path: Path) -> None:
 
 
 def test_filters_go_over_what_was_loaded() -> None:
-    data = load_data("synthetic", filters=Filter(min_user=50))
+    data = load_planned(Plan(data="synthetic", min_user=50))
     assert 0 < data.n_users < load_data("synthetic").n_users
     with pytest.raises(InputError, match="Lower the filter"):
-        load_data("synthetic", filters=Filter(min_item=10_000))
+        load_planned(Plan(data="synthetic", min_item=10_000))
 
 
 @pytest.mark.parametrize(

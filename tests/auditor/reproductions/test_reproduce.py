@@ -12,12 +12,11 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.plan.families import FAMILIES
+from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
 from fedrec_auditor.auditor.reproductions import reproduction as module
 from fedrec_auditor.auditor.reproductions.reproduction import (
     reproduce,
     reproduction,
-    reproduction_names,
 )
 from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable
 from fedrec_auditor.auditor.reproductions.tables import measured as train_and_measure

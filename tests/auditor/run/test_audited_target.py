@@ -99,11 +99,11 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     data = Synthetic(n_users=3000, n_items=400, profile=50).load()
     plan = Plan(targets=("fcf",), quick=True, settings={"fcf": {"rounds": 2}})
     audit = Audit.of(plan, replace(data, attributes={}))
-    assert runner._shared(audit, audit.jobs(audit.tasks(), 1)) == ()
-    assert runner._shared(audit, audit.jobs(audit.tasks(), 2)) == ("fcf",)
     notes = tmp_path / "notes"
     notes.touch()
-    shared = runner._trained(audit, "fcf", notes)
+    desk = runner._Desk(audit, notes=notes)
+    assert desk.train(audit.jobs(audit.tasks(), 1)) == {}
+    shared = desk.train(audit.jobs(audit.tasks(), 2))["fcf"]
     told = notes.read_text("utf-8").splitlines()
     assert told[1] == '["fcf training", "training", 0, 2]'
     assert told[-1] == '["fcf training", "training", 1, 1]'

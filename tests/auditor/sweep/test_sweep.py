@@ -57,7 +57,7 @@ def test_a_cell_is_an_audit_of_the_same_plan(whole, record):
 
 def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
     _, out = whole
-    keep, left = runner._keep, iter(range(5))
+    keep, left = runner._Desk.keep, iter(range(5))
 
     def dying(*given):
         keep(*given)
@@ -66,10 +66,10 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
 
     for _ in range(2):
         left = iter(range(5))
-        monkeypatch.setattr(runner, "_keep", dying)
+        monkeypatch.setattr(runner._Desk, "keep", dying)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path)
-    monkeypatch.setattr(runner, "_keep", keep)
+    monkeypatch.setattr(runner._Desk, "keep", keep)
     run(tmp_path)
     for name in SWEEP_FILES:
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
@@ -80,9 +80,9 @@ def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
     ran = []
     job = runner._job
 
-    def counted(number, audit, *given):
-        ran.append((audit.plan.seed, dict(audit.plan.settings)))
-        return job(number, audit, *given)
+    def counted(number, desk, *given):
+        ran.append((desk.audit.plan.seed, dict(desk.audit.plan.settings)))
+        return job(number, desk, *given)
 
     monkeypatch.setattr(runner, "_job", counted)
     run(out)
@@ -212,7 +212,7 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
 
 def test_trainings_that_a_search_doubled_are_noted(tmp_path, monkeypatch):
     answer = AnswerRow(target="dplcf-sp", condition="", words="", factor=1.0, trainings=4)
-    monkeypatch.setattr(module, "_searched", lambda *given: ([answer], []))
+    monkeypatch.setattr(module, "_search_noise", lambda *given: ([answer], []))
     plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
     until = Condition.of_text("epsilon <= 1")
     swept = run_sweep(plan, [], 2, Resources(jobs=1), out=tmp_path, until=until)
