@@ -43,6 +43,7 @@ from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.tasks import QUICK_ROUNDS
 from fedrec_auditor.auditor.sweep.grid import PRIVACY, Axis
 from fedrec_auditor.auditor.sweep.sweep import run_sweep
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import (
     AT_DELTA,
     BEYOND,
@@ -50,7 +51,7 @@ from fedrec_auditor.reports.record.frontier import (
     VariantRow,
     telling,
 )
-from fedrec_auditor.reports.record.record import Sweep, store
+from fedrec_auditor.reports.record.record import Sweep
 from fedrec_auditor.reports.writers.files import standalone
 from fedrec_auditor.targets.systems.base import Population
 

@@ -16,10 +16,15 @@ SYSTEMS = (
 )  # fmt: skip
 
 
+PLAIN_DESCENT = Plan(settings={"f-gerai": {"optimizer": "sgd"}})
+"""No system descends so by default, but learners' tests do."""
+
+
 def main() -> None:
     data = Synthetic(n_users=30, n_items=20, profile=6).load()
-    for name in SYSTEMS:
-        make_target(name, Plan()).shortened(1).run(data, np.random.default_rng(0))
+    plans = [(name, Plan()) for name in SYSTEMS] + [("f-gerai", PLAIN_DESCENT)]
+    for name, plan in plans:
+        make_target(name, plan).shortened(1).run(data, np.random.default_rng(0))
 
 
 if __name__ == "__main__":

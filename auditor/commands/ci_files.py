@@ -55,9 +55,9 @@ def rendered(
     files = {}
     if sarif is not None:
         where = (sarif.name, 1) if place is None else place
-        files[str(sarif)] = ci.sarif(record, gate, checks, where).decode()
+        files[str(sarif)] = ci.render_sarif(record, gate, checks, where).decode()
     if junit is not None:
-        files[str(junit)] = ci.junit(record, gate, checks).decode()
+        files[str(junit)] = ci.render_junit(record, gate, checks).decode()
     return files
 
 

@@ -38,7 +38,8 @@ def command(
     """Render all reports again from report.json, or show one of its systems in full."""
     from rich.console import Console
 
-    from fedrec_auditor.reports.record.record import GateOutcome, Record, store
+    from fedrec_auditor.reports.record import store
+    from fedrec_auditor.reports.record.record import GateOutcome, Record
     from fedrec_auditor.reports.writers import terminal
     from fedrec_auditor.reports.writers.files import write_pictures, write_tables
 

@@ -75,7 +75,8 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
     from rich.console import Console
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
-    from fedrec_auditor.reports.record.record import GateOutcome, store
+    from fedrec_auditor.reports.record import store
+    from fedrec_auditor.reports.record.record import GateOutcome
     from fedrec_auditor.reports.writers import terminal
 
     outcome = GateOutcome.of(record, gate, baseline)

@@ -45,8 +45,9 @@ from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
 from fedrec_auditor.auditor.run.trainings import combine
 from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import SWEEP
-from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions

@@ -31,11 +31,11 @@ from fedrec_auditor.auditor.sweep.grid import (
     variants,
 )
 from fedrec_auditor.auditor.sweep.until import Condition, search
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import NOT_PLAYED, AnswerRow, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.federated.minibatch import store
 from fedrec_auditor.targets.settings import numbers
 
 logger = logging.getLogger(__name__)

@@ -214,7 +214,7 @@ def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> 
     NotTraced where chances would have to be compared: at a ``delta``, or of several forms.
     """
     for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
-        for values in one.keys() & other.keys():
+        for values in (key for key in one if key in other):
             first, second = one[values], other[values]
             sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
             if first != second and not delta:

@@ -23,7 +23,7 @@ from fedrec_auditor.reports.documents.document import (
     Paragraph,
     Passage,
     Text,
-    grid,
+    make_grid,
 )
 from fedrec_auditor.reports.record.rows import Finding, Row
 
@@ -313,7 +313,7 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
         Paragraph(counts(rows)),
         Listing(meanings),
         Passage("Papers", (Facts(about),)),
-        Passage("All entries", (grid(rows, _LISTED),)),
+        Passage("All entries", (make_grid(rows, _LISTED),)),
     )
     parts = (*map(entry_part, rows), *map(table_part, tables))
     return Passage("What papers claim, and what holds", (*blocks, *parts))
@@ -336,7 +336,7 @@ def entry_part(row: CatalogueRow) -> Passage:
             "Agrees": lambda figure: say.TABLES["agrees"][figure.word],
             "How": lambda figure: figure.how,
         }
-        blocks.append(grid(listed, columns))
+        blocks.append(make_grid(listed, columns))
     if rest := rest_words(row):
         blocks.append(Paragraph(rest))
     return Passage(
@@ -351,7 +351,7 @@ def table_part(tables: EpsilonTables) -> Passage:
     """Tables of epsilons beside the counting that gives them, and the truth."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
-    return Passage(title, (*note, grid(tables.rows, _EPSILONS)))
+    return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:

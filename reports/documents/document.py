@@ -123,18 +123,18 @@ class Passage:
 Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
-def facts(*rows: tuple[str, Text]) -> Facts:
+def make_facts(*rows: tuple[str, Text]) -> Facts:
     """The facts that say something."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
-def pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
+def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
     """The drawings as one block; none without a drawing."""
     kept = tuple(drawn)
     return (Pictures(kept),) if kept else ()
 
 
-def grid(
+def make_grid(
     rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Cell]], caption: str = ""
 ) -> Grid:
     """A table of rows: each column is a head, and the cell that a row has there."""

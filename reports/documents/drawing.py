@@ -18,12 +18,12 @@ SIZE, SMALL = 12.0, 10.5
 """Of text, in the units of a drawing: 8 and 7 points where 366 units are a column of 86 mm."""
 
 
-def axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
+def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
     """The places of values from ``low`` to ``high``; others stand at the ends.
 
     Those of a ``log`` axis are powers of ten.
 
-    >>> [axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
+    >>> [make_axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
     [0.0, 100.0, 200.0]
     """
 

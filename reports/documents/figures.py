@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
 from fedrec_auditor.reports.documents.document import Picture
-from fedrec_auditor.reports.documents.drawing import Place, axis
+from fedrec_auditor.reports.documents.drawing import Place, make_axis
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.record.sections import Section, distinct
 from fedrec_auditor.reports.say.exposure import Tone, exposure
@@ -59,7 +59,7 @@ def system_figures(glance: Glance) -> Iterator[Picture]:
         yield Picture(
             ladder(section.findings),
             f"Epsilon of each claim of {section.target}: claimed, proved, shown",
-            say.phrase("caption", "ladder"),
+            say.fill_phrase("caption", "ladder"),
             name=f"{glance.anchor}-ladder",
             kind="ladder",
         )
@@ -81,7 +81,7 @@ def ladder(findings: Sequence[Finding]) -> str:
     is infinite crosses a break in the axis and ends in an arrow.
     """
     low, high = _decades(findings)
-    place, height = axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
+    place, height = make_axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
     drawn = []
     vacuous = math.log(VACUOUS_GUESS / (1 - VACUOUS_GUESS))
     if math.log10(vacuous) < high:
@@ -153,7 +153,7 @@ def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
     """One attack's value with its interval and a tick at its baseline, ``low`` to ``high``."""
-    place = axis(low, high, 6.0, 134.0)
+    place = make_axis(low, high, 6.0, 134.0)
     start, end = place(attack.ci_low), place(attack.ci_high)
     drawn = [
         drawing.line(6, 9, 134, 9, "muted", 0.8),
@@ -183,7 +183,7 @@ def hit_row(glance: Glance) -> AttackRow | None:
 
 def _spread(glance: Glance, row: AttackRow, users: UsersRow) -> Picture:
     """Success over all users, and the means of groups of them, on an axis from 0 to 1."""
-    place = axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
+    place = make_axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
         return [
@@ -215,7 +215,7 @@ def _spread(glance: Glance, row: AttackRow, users: UsersRow) -> Picture:
         drawing.svg(_WIDTH, y + 6, drawn),
         f"Who is hit by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"{users.success}. {means}".strip(),
-        say.phrase("caption", "users", success=users.success, confidence=sure),
+        say.fill_phrase("caption", "users", success=users.success, confidence=sure),
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
     )
@@ -235,7 +235,7 @@ def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Picture:
         roc_curve(roc, *_read(glance.section, row)),
         f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"AUC {say.brief(row.value)}",
-        say.phrase("caption", "roc", confidence=sure, finest=finest, **about),
+        say.fill_phrase("caption", "roc", confidence=sure, finest=finest, **about),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )
@@ -290,8 +290,8 @@ def roc_curve(
     """
     least = resolution(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
-    x_of = axis(math.log10(least), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
-    y_of = axis(math.log10(least), 0.0, bottom, _TOP, log=True)
+    x_of = make_axis(math.log10(least), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
+    y_of = make_axis(math.log10(least), 0.0, bottom, _TOP, log=True)
     step = max(1, len(roc.fpr) // _POINTS)
     kept = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
     low, high = ([(x_of(roc.fpr[i]), y_of(e[i])) for i in kept] for e in (roc.low, roc.high))
@@ -408,7 +408,7 @@ def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
 def _trade_off(glance: Glance, finding: Finding, lines: Sequence[TradeOff]) -> Picture:
     """The least errors of telling two inputs apart under each (epsilon, delta), as lines."""
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE
-    x_of, y_of = axis(0.0, 1.0, _CURVE_LEFT, right), axis(0.0, 1.0, bottom, _TOP)
+    x_of, y_of = make_axis(0.0, 1.0, _CURVE_LEFT, right), make_axis(0.0, 1.0, bottom, _TOP)
     drawn = [
         drawing.line(_CURVE_LEFT, bottom, right, bottom, "muted", 1),
         drawing.line(_CURVE_LEFT, _TOP, _CURVE_LEFT, bottom, "muted", 1),
@@ -437,7 +437,7 @@ def _trade_off(glance: Glance, finding: Finding, lines: Sequence[TradeOff]) -> P
     return Picture(
         drawing.svg(_WIDTH, bottom + 42, drawn),
         f"Errors of telling two inputs of {glance.section.target} apart: {pairs}",
-        say.phrase("caption", "trade-off", asked=asked)
+        say.fill_phrase("caption", "trade-off", asked=asked)
         + " What does hold: the claimed epsilon at its true delta." * exact
         + " What is infinite has no line." * endless,
         name=f"{glance.anchor}-trade-off",
@@ -469,7 +469,7 @@ def _map(sections: Sequence[Section]) -> Picture:
     return Picture(
         drawing.svg(_NAME + _CELL * len(lookers), _HEAD + _TALL * len(sections), drawn),
         "Who learns how much: epsilon by system and by who looks",
-        say.phrase("caption", "who-learns"),
+        say.fill_phrase("caption", "who-learns"),
         name="who-learns",
         kind="who-learns",
     )

@@ -26,9 +26,9 @@ from fedrec_auditor.reports.documents.document import (
     Pictures,
     Said,
     Text,
-    facts,
-    grid,
-    pictures,
+    make_facts,
+    make_grid,
+    make_pictures,
     remarks,
     sentences,
     told_of,
@@ -58,7 +58,7 @@ def filing_part(record: Contents, glance: Glance) -> Passage:
         glance.sentence,
         f"Attacks: {glance.got_words}.",
         *(f"{risk}: {text}" for risk, text in risks),
-        say.phrase("note", "limit"),
+        say.fill_phrase("note", "limit"),
         f"Measure: {glance.todo}",
     )
     text = Paragraph(" ".join(summary))
@@ -132,7 +132,7 @@ def system_document(
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
     hit = hit_row(glance)
-    main = facts(
+    main = make_facts(
         ("What to do", glance.todo),
         ("For one person", say.guess_words(headline) if headline else ""),
         ("Most at risk", metrics.risk_words(hit) if hit else ""),
@@ -147,14 +147,14 @@ def system_document(
     blocks: list[Block] = [
         Paragraph(glance.sentence),
         main,
-        *pictures(each for each in drawn if each not in curves),
+        *make_pictures(each for each in drawn if each not in curves),
         *claim_parts(ordered, page=page),
     ]
     if section.others:
         others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
-        blocks.append(_attacks(record, glance, pictures(curves), page=page, alone=alone))
+        blocks.append(_attacks(record, glance, make_pictures(curves), page=page, alone=alone))
     if section.skipped and alone:
         blocks.append(_skipped(section))
     if section.utility:
@@ -180,7 +180,7 @@ def claim_parts(
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
         said = say.claimed(claim) if promised else ""
-        about = facts(
+        about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
             ("Source", f"as above, section{place}" if place and paper in papers else claim.source),
@@ -191,7 +191,7 @@ def claim_parts(
                 say.listed(_scope_words(finding), say.asked_words(finding), by="; "),
                 (
                     *([Paragraph(say.found_guess_words(finding))] if plain else []),
-                    facts(
+                    make_facts(
                         ("Proved", say.proved(finding)),
                         ("Shown", say.measured(finding)),
                         ("Why", _why(finding)),
@@ -277,12 +277,12 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     columns: dict[str, Callable[[Leak], Cell]] = {"What an attacker got": _gained, "Value": _value}
     caption = ""
     if page:
-        caption = say.phrase("caption", "leaks", low=say.number(low), high=say.number(high))
+        caption = say.fill_phrase("caption", "leaks", low=say.number(low), high=say.number(high))
         columns["Against guessing"] = lambda leak: Picture(
             interval(leak.row, low, high), _bar_words(leak.row)
         )
     columns["Guessed without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
-    return grid(leaking, columns, caption)
+    return make_grid(leaking, columns, caption)
 
 
 def _gained(leak: Leak) -> Said:
@@ -352,7 +352,7 @@ def _map(glance: Glance) -> Passage:
         "Guessed without": lambda row: "" if row.baseline is None else say.brief(row.baseline),
         "Above it by": lambda row: ends_words(row.ahead) if row.ahead else "",
     }
-    table = grid(rows, columns, say.phrase("caption", "figures", over=over))
+    table = make_grid(rows, columns, say.fill_phrase("caption", "figures", over=over))
     title = f"All {say.counted(len(rows), 'figure')}, {len(above)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
@@ -398,7 +398,7 @@ def _utility(section: Section) -> Passage:
             f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
             f"{say.percent(confidence)} confidence, {n:,} tested"
         )
-        blocks.append(grid(rows, _UTILITY, caption))
+        blocks.append(make_grid(rows, _UTILITY, caption))
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"{of}: {note}"))
@@ -418,7 +418,7 @@ _SYSTEMS: dict[str, Callable[[Glance], Cell]] = {
 def report_document(record: Contents) -> Passage:
     """All that a record says."""
     seen, origin, data = glances(record), record.provenance, record.provenance.data
-    read, made, limit = "none were read", list[str](), say.phrase("note", "limit")
+    read, made, limit = "none were read", list[str](), say.fill_phrase("note", "limit")
     if data is not None:
         of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
         read = f"{data.name} ({', '.join(say.counted(n, what) for what, n in of.items())})"
@@ -427,11 +427,13 @@ def report_document(record: Contents) -> Passage:
     said = [("Not completed", error) for error in record.errors]
     said += [("Left out", note) for note in record.notes]
     blocks: list[Block] = [
-        Paragraph(f"Data: {read}; seed {origin.seed}. {limit} {say.phrase('note', 'intervals')}"),
-        Paragraph(f"{summary(record)} {hidden_words(record)} {say.phrase('note', 'in-full')}"),
+        Paragraph(
+            f"Data: {read}; seed {origin.seed}. {limit} {say.fill_phrase('note', 'intervals')}"
+        ),
+        Paragraph(f"{summary(record)} {hidden_words(record)} {say.fill_phrase('note', 'in-full')}"),
     ]
     blocks += [Facts(tuple(said))] if said else []
-    blocks += [grid(seen, _SYSTEMS)] if seen else []
+    blocks += [make_grid(seen, _SYSTEMS)] if seen else []
     blocks += (system_document(record, glance, alone=False) for glance in seen)
     if record.attacks:
         blocks += [_by_system(record, seen), Passage(ASSUMED, (_by_attack(seen, assumed),))]

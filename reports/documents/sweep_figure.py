@@ -15,9 +15,9 @@ from fedrec_auditor.reports.documents.drawing import (
     SMALL,
     Box,
     Place,
-    axis,
     cut,
     label_places,
+    make_axis,
     width_of,
 )
 from fedrec_auditor.reports.record.frontier import UNPROTECTED, Frontier, Point
@@ -93,7 +93,7 @@ def _legend(width: float) -> tuple[list[str], float]:
 def _block(system: Frontier) -> tuple[list[str], float]:
     """The strokes of a block, and its height."""
     low, high = _ends(system)
-    height = axis(low, high, *((_HEAD, _FLOOR) if system.falls else (_FLOOR, _HEAD)))
+    height = make_axis(low, high, *((_HEAD, _FLOOR) if system.falls else (_FLOOR, _HEAD)))
     drawn = [
         drawing.text(0.0, 11.0, cut(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
@@ -159,7 +159,7 @@ def _gains(system: Frontier, height: Place) -> list[str]:
     ends = [end for _, gain in told for end in gain.ends]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
-    place = axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
+    place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
     drawn = [drawing.line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
     drawn += [_tick(place(value), f"{value:g}") for value in (_ticks(low, high, 3) if told else ())]
     marks, lines = list[tuple[float, float]](), list[Box]()
@@ -181,7 +181,7 @@ def _epsilons(system: Frontier, height: Place) -> list[str]:
     told = [point for point in system.points if point.epsilons]
     values = [value for point in told for value in point.epsilons.values()]
     low, high = _powers(values)
-    place, end = axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
+    place, end = make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
     powers = range(low, high + 1) if high - low <= _DECADES else (low, (low + high) // 2, high)
     drawn = list[str]()
     for power in powers if told else ():

@@ -366,7 +366,7 @@ class Comparison:
     @property
     def rule(self) -> str:
         """The rule for what counts as a change."""
-        return say.phrase("note", "changes", rows=self.rows)
+        return say.fill_phrase("note", "changes", rows=self.rows)
 
     @property
     def code(self) -> int:

@@ -226,7 +226,7 @@ class Sweep(SweepContents):
         return Picture(
             sweep_figure.figure(frontier.frontiers(self), frontier.without_utility(self)),
             "What protection costs, and what it buys",
-            say.phrase("caption", "frontier", trainings=len(self.seeds)),
+            say.fill_phrase("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
             kind="frontier",
         )

@@ -369,7 +369,7 @@ class Contents(Row):
 
     ``own`` are the targets that are the caller's: wrapped callables, apps and recordings.
 
-    ``reports.record.Record`` is this with what users do with it.
+    ``reports.record.record.Record`` is this with what users do with it.
     """
 
     schema_version: Literal[5] = SCHEMA_VERSION

@@ -66,8 +66,8 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
     contents = {
         "report.html": html.render(record).encode(),
         "report.md": markdown.render(record).encode(),
-        "junit.xml": ci.junit(record, gate),
-        "report.sarif": ci.sarif(record, gate),
+        "junit.xml": ci.render_junit(record, gate),
+        "report.sarif": ci.render_sarif(record, gate),
         RECORD: encode(record),
     }
     check_writable(directory)

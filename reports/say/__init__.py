@@ -44,7 +44,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U001
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
-def phrase(table: str, name: str, **values: object) -> str:
+def fill_phrase(table: str, name: str, **values: object) -> str:
     """A fixed text of ``words.toml``, with the ``values`` that it has places for."""
     text: str = TABLES[table][name]
     return text.format(**values)

@@ -24,15 +24,15 @@ def next_step(section: Section, *, leaks: bool, alarms: Sequence[str] = (), gap:
     """
     finding, open_ = section.headline_finding, [f"Not assessed: {gap}."] if gap else []
     if finding is None:
-        said = say.phrase("advice", "as-data" if leaks else "state")
+        said = say.fill_phrase("advice", "as-data" if leaks else "state")
         return " ".join((*alarms, said, *open_))
     if finding.verdict is Verdict.UNSOUND:
-        return say.phrase("advice", "bug")
+        return say.fill_phrase("advice", "bug")
     said, reach = _TODO[finding.verdict](section, finding), _reach(section, finding)
     wrong = [*alarms, *reach]
     parts = [said, *wrong] if finding.verdict is Verdict.VIOLATED else [*wrong, said]
     if section.quick and "claim epsilon" in said.lower():
-        parts.append(say.phrase("advice", "quick"))
+        parts.append(say.fill_phrase("advice", "quick"))
     return say.listed(*parts, *open_, by=" ")
 
 
@@ -133,7 +133,7 @@ def _proved_at_all(section: Section, finding: Finding) -> str:
         return little if promises_little(proof) else ""
     if not section.own or (finding.shown is not None and math.isinf(finding.shown.epsilon)):
         return ""
-    return f" {say.phrase('advice', 'proof')}"
+    return f" {say.fill_phrase('advice', 'proof')}"
 
 
 def _of_upheld(section: Section, finding: Finding) -> str:
@@ -187,11 +187,11 @@ def _of_unclaimed(section: Section, finding: Finding) -> str:
     proof = _proved(section, finding)
     if proof is not None and not promises_little(proof):
         return f"You may claim {_statement(proof, finding.scope)}."
-    return say.phrase("advice", "as-data") + _proved_at_all(section, finding)
+    return say.fill_phrase("advice", "as-data") + _proved_at_all(section, finding)
 
 
 def _of_untested(section: Section, finding: Finding) -> str:
-    return say.phrase("advice", "test" if finding.measured is None else "more")
+    return say.fill_phrase("advice", "test" if finding.measured is None else "more")
 
 
 _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
@@ -200,5 +200,5 @@ _TODO: dict[Verdict, Callable[[Section, Finding], str]] = {
     Verdict.UNSUBSTANTIATED: _of_unproved,
     Verdict.CONSISTENT: _of_upheld,
     Verdict.NO_CLAIM: _of_unclaimed,
-    Verdict.INCOMPARABLE: lambda *_: say.phrase("advice", "scope"),
+    Verdict.INCOMPARABLE: lambda *_: say.fill_phrase("advice", "scope"),
 }

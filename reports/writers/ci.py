@@ -43,9 +43,9 @@ LEVELS = {
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
 _RULES = {
     **{str(verdict): (level, verdict.meaning) for verdict, level in LEVELS.items()},
-    _LEAK: ("warning", say.phrase("rule", _LEAK)),
-    _UNKNOWN: ("note", say.phrase("rule", _UNKNOWN)),
-    _CHECK: ("error", say.phrase("rule", _CHECK)),
+    _LEAK: ("warning", say.fill_phrase("rule", _LEAK)),
+    _UNKNOWN: ("note", say.fill_phrase("rule", _UNKNOWN)),
+    _CHECK: ("error", say.fill_phrase("rule", _CHECK)),
 }
 """The rules of SARIF in their order: the level of their results, and what they mean."""
 
@@ -66,7 +66,7 @@ class _Result:
     out: str = ""
 
 
-def sarif(
+def render_sarif(
     record: Contents,
     gate: Gate = DEFAULT_GATE,
     checks: Sequence[CheckRow] = (),
@@ -156,7 +156,9 @@ def _inert(text: str) -> str:
     return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
-def junit(record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()) -> bytes:
+def render_junit(
+    record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()
+) -> bytes:
     """The record as JUnit XML, and a test case for each of ``checks``.
 
     A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which

@@ -42,10 +42,10 @@ from fedrec_auditor.auditor.plan.planned_data import load_planned
 from fedrec_auditor.auditor.run import tasks
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.auditor.verification import verify_ldp
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.learners import Ncf
-from fedrec_auditor.targets.federated.minibatch import store
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
 from fedrec_auditor.targets.federated.routes import Shuffler
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip

@@ -56,11 +56,12 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 def test_contributing_has_a_row_a_family() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| (\w+) \| `([\w/]+/)(?:<paper>/)?` \|", text, re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| (\w+) \| `([\w/]+?)(?:/|\.py)(?:<paper>/)?` \|", text, re.MULTILINE)
+    )
     packages = {kind: family.package for kind, family in FAMILIES.items()}
     assert {
-        kind: f"fedrec_auditor.{folder.strip('/').replace('/', '.')}"
-        for kind, folder in rows.items()
+        kind: f"fedrec_auditor.{folder.replace('/', '.')}" for kind, folder in rows.items()
     } == packages
 
 

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
 from fedrec_auditor.reports.documents.figures import figures
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.comparison import Comparison
-from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.sections import TAKEN, anchors
 from fedrec_auditor.reports.record.store import IDENTIFIER
 from fedrec_auditor.reports.say.glance import glances
@@ -34,7 +35,7 @@ def stored(record: Record, folder: Path) -> None:
     assert store.encode(again) == (folder / "report.json").read_bytes()
     assert vary(again, plan=record.plan) == record
     assert sorted(path.name for path in folder.iterdir()) == sorted(store.FILES)
-    for page in (html.render(record), markdown.render(record), ci.junit(record).decode()):
+    for page in (html.render(record), markdown.render(record), ci.render_junit(record).decode()):
         assert not re.search("<script|\x00|\x1b", page, re.IGNORECASE)
     raw = json.loads(store.encode(record))
     fits = jsonschema.Draft202012Validator(schema()).validate
@@ -72,7 +73,7 @@ def on_a_page(record: Record, folder: Path) -> None:
 
 
 def in_continuous_integration(record: Record, folder: Path) -> None:
-    check(json.loads(ci.sarif(record)))
+    check(json.loads(ci.render_sarif(record)))
     assert not re.search(r"[\x00\x1b]", str(record))
 
 

@@ -51,8 +51,8 @@ def written(record: Record) -> dict[str, str]:
     return {
         "report.html": _unstyled(html.render(record)),
         "report.md": markdown.render(record),
-        "junit.xml": ci.junit(record, Gate(FailOn.LEAK)).decode(),
-        "report.sarif": ci.sarif(record).decode(),
+        "junit.xml": ci.render_junit(record, Gate(FailOn.LEAK)).decode(),
+        "report.sarif": ci.render_sarif(record).decode(),
         "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in figures(record)),
         "who-learns.svg": standalone(next(figures(record))),
         "log.txt": f"{record}\n{record!r}\n",

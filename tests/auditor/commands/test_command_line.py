@@ -18,7 +18,8 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.checkpoints import FOLDER
 from fedrec_auditor.auditor.run.tasks import TaskResult
-from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record import store
+from fedrec_auditor.reports.record.record import Record
 from tests.command import cli
 from tests.points import later
 

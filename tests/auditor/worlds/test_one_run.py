@@ -308,7 +308,7 @@ def response(included: Coins, rng: np.random.Generator) -> NDArray[np.bool_]:
 @pytest.mark.calibration
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_randomized_response_is_overestimated_no_more_often_than_allowed(method: str) -> None:
-    """Of few canaries and of many too, in calibration/test_one_run.py."""
+    """Of few canaries and of many too, in calibration/test_estimators.py."""
     m = 1000
     shown = []
     for rng in np.random.default_rng(m).spawn(RUNS):

@@ -14,8 +14,9 @@ import pytest
 from rich.console import Console
 
 from fedrec_auditor.accountants.verdict import NOT_ASSESSED, FailOn, Gate, Verdict
+from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, leaks
-from fedrec_auditor.reports.record.record import GateOutcome, Record, store
+from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
@@ -85,7 +86,7 @@ def test_no_output_calls_low_what_was_not_assessed(
     (glance,) = glances(found)
     told = store.encode(found)
     gaps = json.loads(told)["severity"]["not_assessed"]
-    results = json.loads(ci.sarif(found))["runs"][0]["results"]
+    results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
     noted = any(each["ruleId"] == "NOT ASSESSED" for each in results)
     critical = glance.assessment.words == "Critical"
     expected = not critical and (not assessed or verdict is Verdict.INCOMPARABLE)
@@ -123,9 +124,9 @@ def test_the_line_names_the_system_the_reason_and_the_way_out(record: Record) ->
     for level in (FailOn.LEAK, FailOn.HIGH, FailOn.CRITICAL):
         assert told(open_, Gate(level)) == f"{line}. Exit 3; --allow not-assessed"
         assert f"{line}. Allowed" in told(open_, Gate(level, (NOT_ASSESSED,)))
-        suite = ci.junit(open_, Gate(level)).decode()
+        suite = ci.render_junit(open_, Gate(level)).decode()
         assert 'type="NOT ASSESSED"' in suite
-        assert "<error" not in ci.junit(open_, Gate(level, (NOT_ASSESSED,))).decode()
+        assert "<error" not in ci.render_junit(open_, Gate(level, (NOT_ASSESSED,))).decode()
     assert told(open_, Gate(FailOn.MEDIUM)).startswith(
         "fails: it: Medium or worse; claim unproved; leak not assessed; "
     )
@@ -212,7 +213,7 @@ def check(log: dict[str, Any]) -> None:
 
 
 def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
-    log: dict[str, Any] = json.loads(ci.sarif(record, gate or Gate()))
+    log: dict[str, Any] = json.loads(ci.render_sarif(record, gate or Gate()))
     check(log)
     return log
 

@@ -135,10 +135,10 @@ def test_a_gate_follows_the_severity_that_is_printed(
     rows = {"findings": one, "attacks": (), "utility": (), "measurements": (), "skipped": skipped}
     judged_record, gate = vary(record, **rows), Gate(level)
     assert judged_record.exit_code(gate) == code
-    suite = ci.junit(judged_record, gate).decode()
+    suite = ci.render_junit(judged_record, gate).decode()
     assert ('type="SEVERITY"' in suite) == (code == 1)
     assert ('type="NOT ASSESSED"' in suite) == (code == 3)
-    results = json.loads(ci.sarif(judged_record, gate))["runs"][0]["results"]
+    results = json.loads(ci.render_sarif(judged_record, gate))["runs"][0]["results"]
     assert any(result["ruleId"] == "LEAK" for result in results) == (shown == math.inf)
 
 

@@ -20,7 +20,8 @@ import pytest
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
 from fedrec_auditor.accountants.statements import Unit
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.record.record import Record, store
+from fedrec_auditor.reports.record import store
+from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, MessagesRow, UtilityRow
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.record.store import IDENTIFIER

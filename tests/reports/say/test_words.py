@@ -330,7 +330,7 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
     system = texts["html"].partition('id="systems"')[2]
     assert "popularity 0.33, difference [-0.07, -0.03]" in system
     for name in ("html", "markdown"):
-        assert say.phrase("note", "intervals") in texts[name]
+        assert say.fill_phrase("note", "intervals") in texts[name]
 
 
 def test_figures_say_of_how_many_trainings_they_are() -> None:

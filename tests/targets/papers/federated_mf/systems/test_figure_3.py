@@ -16,7 +16,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems impor
     HflSgdmf,
     HflSynsgd,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import start
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import fit_users, start
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import FmfVfl, VflSgdmf
 from tests.targets.papers.made import rated
 
@@ -45,9 +45,9 @@ def clip(table: np.ndarray) -> np.ndarray:
     return np.asarray(table / np.maximum(1, norm / np.sqrt(5)))
 
 
-def rate_at(step: int, steps: int) -> float:
+def rate_at(step: int, steps: int, rate: float = RATE) -> float:
     """Section 4.3: linearly down over 80% of the steps. g n' is gamma, and n' is all rows."""
-    return RATE * (1 - 0.48 * min(1, step / (0.8 * steps)))
+    return rate * (1 - 0.48 * min(1, step / (0.8 * steps)))
 
 
 def slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,3 +134,13 @@ def test_horizontal_training_follows_figures_3a_and_3c(
         mean = shares[0] * sent[0] + shares[1] * sent[1]
         items = clip(items - step) if kind is HflSynsgd else mean
     np.testing.assert_allclose(run.transcript.release["items"], items, atol=1e-5)
+    for party in parties if more else []:  # tuning is of protected parties
+        mine, steps = x[party.members], target.pretrained or 20
+        v = np.asarray(items, np.float32)
+        u = fit_users(DATA.ratings[party.members], v, bound=5.0, steps=steps)
+        for step in range(2):
+            gamma = rate_at(step, 2, target.tuning_rate) * len(mine)
+            of_u, of_v = slopes(mine, u, v)
+            u, v = clip(u - gamma * of_u), clip(v - gamma * of_v)
+        scores = target.score(run.model, table, party.members)
+        np.testing.assert_allclose(scores, u @ v.T, atol=1e-4)

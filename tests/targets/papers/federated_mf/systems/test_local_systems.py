@@ -297,6 +297,14 @@ def test_too_many_dropouts_halt_a_round_and_teach_nothing(dropout: float) -> Non
     assert not first.uploads.components["update"].total().any()
 
 
+def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
+    crossed = (
+        LflSgdmf(dropout=0.0, rounds=1).run(DATA, np.random.default_rng(0)).transcript.rounds[0]
+    )
+    for uploads in (crossed.uploads, crossed.clear):
+        np.testing.assert_array_equal(uploads.users, np.arange(40))
+
+
 def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
     """Half of sigma^2 at the worst; the law of who drops out is another mechanism."""
     aggregate, peers = scope_of("user", Vantage.AGGREGATE), scope_of("user", Vantage.PEERS)

@@ -104,16 +104,16 @@ def test_every_embedding_sent_or_published_is_feasible(target: Any, part: str) -
         assert np.square(table).sum(axis=-1).max() <= 5.0 * (1 + 1e-5)
 
 
-def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient() -> None:
-    one = TABLE.take(np.arange(3))
+@pytest.mark.parametrize(("target", "part"), [(VflSgdmf(), "users"), (HflSgdmf(), "items")])
+def test_a_broadcast_outside_equation_6_is_projected_before_the_first_gradient(
+    target: Any, part: str
+) -> None:
+    one, rows = TABLE.take(np.arange(3)), {"users": 1, "items": 20}[part]
     sent = [
-        VflSgdmf()
-        .upload(one, {"users": np.full((1, 20), size)}, np.random.default_rng(0))
-        .components["users"]
-        .dense(np.arange(3))
+        target.upload(one, {part: np.full((rows, 20), size)}, np.random.default_rng(0))
         for size in (0.5, 1e6)  # norm^2 is R, or anything
     ]
-    np.testing.assert_array_equal(*sent)
+    np.testing.assert_array_equal(*(s.components[part].dense(np.arange(3)) for s in sent))
 
 
 def test_the_noise_is_z_times_the_papers_sensitivity() -> None:
