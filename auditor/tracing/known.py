@@ -76,7 +76,6 @@ _NUMPY = (
     "errstate"
 )
 _LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
-_LINALG = "norm inv det solve qr svd eigh eigvalsh cholesky matrix_power pinv slogdet lstsq"
 _MODULES: dict[Any, str] = {
     builtins: _BUILTINS,
     operator: _OPERATOR,

@@ -262,8 +262,6 @@ def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
 
 
 READ = ("reports",)
-
-
 """Messages of which no number is told before they are read."""
 
 

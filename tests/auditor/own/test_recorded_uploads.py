@@ -64,8 +64,8 @@ def test_a_recording_gives_the_rows_of_the_live_run(
     record_plan(plan, make_resources(1), tmp_path / "run", with_truth=True, interactions=data)
     found = attack_recording(tmp_path / "run", attacks=ATTACKS, quick=True, jobs=1)
     assert not found.errors
-    assert len(live.attacks) > 3
     inferred = [row for row in live.attacks if row.attack in ATTACKS]  # a recording has no client
+    assert sum("devices' code" not in row.note for row in inferred) > 3
     for row, same in zip(found.attacks, inferred, strict=True):
         assert "devices' code" in same.note or row.model_dump_json() == same.model_dump_json()
     skipped = [r for r in found.skipped if r.attack != "utility"]
