@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -343,16 +344,15 @@ def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -
 
     ``one`` (n,) and ``other`` (m,) are scores of two worlds.
     """
-    if _binary(one, other):
-        return ThresholdBand.of(np.ones(len(one)), np.zeros(len(other)), alpha).epsilon(delta)
+    expected = epsilon_of_answers if _binary(one, other) else epsilon_by_ranks
     return max(
-        foreseen_epsilon(len(p), len(q), NOISELESS, delta=delta, alpha=alpha)
+        expected(len(p), len(q), NOISELESS, delta=delta, alpha=alpha)
         for p, q in ((one, other), (other, one))
     )
 
 
-def foreseen_epsilon(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """What the band shows if counts of ``n`` and ``m`` scores of two worlds are as expected.
+def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """The band's epsilon if counts of ``n`` and ``m`` scores of two worlds are as expected.
 
     Q of an event is limited at the next rank above its count, for scores may be tied.
     """
@@ -360,5 +360,16 @@ def foreseen_epsilon(n: int, m: int, rates: Rates, *, delta: float, alpha: float
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
     error = alpha * _SHARES[k] / _FAMILIES / 2
     high = special.betaincinv(_RANKS[k], m - _RANKS[k] + 1, 1 - error)
-    sure = clopper_pearson_lower(n * p, n, error) - delta
+    return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
+
+
+def epsilon_of_answers(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
+    """As ``epsilon_by_ranks``, for scores of zeros and ones, whose threshold is known."""
+    p, q = rates
+    error = alpha / _FAMILIES
+    high = clopper_pearson_upper(m * q, m, error)
+    return _best_epsilon(clopper_pearson_lower(n * p, n, error) - delta, high)
+
+
+def _best_epsilon(sure: NDArray[Any], high: NDArray[Any]) -> float:
     return float(np.log(np.maximum(sure / high, 1.0)).max())

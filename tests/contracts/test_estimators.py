@@ -83,7 +83,8 @@ def test_edges(estimator: Estimator) -> None:
     """Ties show nothing, and infinite scores are ordered."""
     flat = coin(0.0)
     assert estimate(estimator, worlds_of(flat, flat)).epsilon == 0.0, "a leak in constant scores"
-    found = estimate(estimator, sure(math.inf)).epsilon
+    apart = worlds_of(lambda rng, n: np.full(n, np.inf), lambda rng, n: np.full(n, -np.inf))
+    found = estimate(estimator, apart).epsilon
     assert found > 1.0, "infinite scores are not ordered"
 
 
@@ -93,11 +94,12 @@ def test_edges(estimator: Estimator) -> None:
     lambda each: math.isfinite(each.largest(100, delta=0.1, confidence=0.9)),
 )
 def test_largest(estimator: Estimator) -> None:
-    """``largest`` is the bound of draws of worlds without noise, and ``needed`` inverts it."""
+    """``largest`` is the bound of answers without noise, and ``needed`` inverts it."""
+    answers = worlds_of(lambda rng, n: np.ones(n), lambda rng, n: np.zeros(n))
     for samples, delta, confidence in ((100, 0.0, 0.95), (3_000, 1e-3, 0.9), (30_000, 0.05, 0.999)):
         asked: dict[str, Any] = {"delta": delta, "confidence": confidence}
         largest = estimator.largest(samples, **asked)
-        shown = estimate(estimator, sure(1.0), samples=samples, **asked).epsilon
+        shown = estimate(estimator, answers, samples=samples, **asked).epsilon
         assert abs(shown - largest) <= 1e-9, f"{shown} of at most {largest} at {samples} samples"
         needed = estimator.needed(largest, **asked)
         assert needed is not None, f"no samples show more than {largest}"
@@ -183,11 +185,6 @@ def test_refusal_of_scores(estimator: Estimator) -> None:
 def test_refusal_of_settings(estimator: Estimator, asked: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         estimate(estimator, worlds_of(coin(0.5), coin(0.5)), **asked)
-
-
-def sure(size: float) -> Worlds:
-    """Worlds without noise, whose scores are this much above and below 0."""
-    return worlds_of(lambda rng, n: np.full(n, size), lambda rng, n: np.full(n, -size))
 
 
 def test_statement(estimator: Estimator) -> None:

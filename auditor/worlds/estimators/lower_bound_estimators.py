@@ -23,8 +23,9 @@ from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     ThresholdBand,
     coin_tosses,
+    epsilon_by_ranks,
+    epsilon_of_answers,
     expected_guesses,
-    foreseen_epsilon,
     largest_epsilon,
 )
 from fedrec_auditor.auditor.worlds.selection import (
@@ -180,8 +181,9 @@ class AllThresholds(Estimator):
         return Observation(sum(sizes), limit)
 
     def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Estimator``."""
-        return foreseen_epsilon(samples, samples, rates, delta=delta, alpha=alpha)
+        """See ``Estimator``; a single event is one of two answers, so its threshold is known."""
+        expected = epsilon_of_answers if len(rates[0]) == 1 else epsilon_by_ranks
+        return expected(samples, samples, rates, delta=delta, alpha=alpha)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
