@@ -61,26 +61,28 @@ def places(
     Directions point along ``vectors`` (n, d) of them all, ascending, where these are sent.
 
     None where they tell nothing: the places by even columns and by odd ones do not go together,
-    beyond what a message's rows and an item's rows have in common. Five passes over the messages.
+    beyond what a message's rows and an item's rows have in common. Three passes over the messages.
     """
     asked = np.union1d(common, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
     turns = _turns(rounds, common)
-    shared = _shared(rounds, turns, common, popular)
     grams = np.zeros((len(asked), 2, width, width), dtype=np.float32)
-    counts = np.zeros(len(asked))
+    counts, sums, pooling = np.zeros(len(asked)), np.zeros((items, width)), np.isin(asked, common)
     for sent, turn in zip(rounds, turns, strict=True):
         for whose, change, _ in sent.changes_of(asked):
             rows = scored(change)
             for half in (0, 1):
                 part = rows[:, half::2] @ turn[half]
                 grams[whose, half] += part.transpose(0, 2, 1) @ part
+                sums[half::2] += part[pooling[whose]].sum(axis=0)
             counts[whose] += change.any(axis=(1, 2))
-    told = np.isin(asked, common) & (counts > 0)
+    told = pooling & (counts > 0)
     sizes = np.array([-(-items // 2), items // 2])
     if not told.any() or items < 2:
         return None
-    pooled = np.einsum("nhde->hde", grams[told], dtype=np.float64) / counts[told].sum()
+    messages = counts[told].sum()
+    pooled = np.einsum("nhde->hde", grams[told], dtype=np.float64) / messages
+    shared = _shared(pooled / sizes[:, None, None], sums / messages, messages, popular)
     noise = float(np.median(np.linalg.eigvalsh(pooled.sum(axis=0)))) / items
     if not noise:
         return None
@@ -118,10 +120,10 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     turns = np.tile(np.eye(width, dtype=np.float32), (groups[-1] + 1, 2, 1, 1))
     if len(turns) == 1:
         return turns[groups]
-    grams = np.stack([_between(rounds, groups, users, half) for half in (0, 1)], axis=1)
-    surest = np.argmax(np.trace(grams, axis1=-2, axis2=-1).sum(axis=1).diagonal())
+    grams = _between(rounds, groups, users)
+    surest = np.argmax(np.trace(grams, axis1=-2, axis2=-1).sum(axis=-1).diagonal())
     for group, half in np.ndindex(turns.shape[:2]):
-        gram = grams[group, half, surest]
+        gram = grams[group, surest, half]
         left, sizes, right = np.linalg.svd(gram + _LEAST * np.eye(width))
         if np.trace(gram) + LUCK * np.sqrt(width) < _TURNED * sizes.sum():
             turns[group, half] = left @ right
@@ -129,17 +131,17 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
 
 
 def _between(
-    rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64], half: int
+    rounds: Sequence[ModelMessages], groups: NDArray[np.intp], users: NDArray[np.int64]
 ) -> Floats:
-    """Gram matrices of every second row between groups of rounds, (G, G, d, d), without noise.
+    """Gram matrices of even and of odd rows between groups of rounds, (G, G, 2, d, d), denoised.
 
     Noise is independent between rounds, while own items stay. So they are made of the leading
     eigenvectors of the Gram matrix of rows, less their item's mean, between groups: of noise alone
     its entries have variance 1, and Wigner's semicircle its spectrum.
     """
-    count, width = rounds[0].component.shape
-    kinds, items = int(groups[-1]) + 1, len(range(half, count, 2))
-    cross = np.zeros((kinds * width, kinds * width))
+    items, width = rounds[0].component.shape
+    kinds = int(groups[-1]) + 1
+    cross = np.zeros((2, kinds * width, kinds * width))
     sums, sent_by = np.zeros((items, kinds, width)), np.zeros((len(users), kinds))
     block = max(_AT_ONCE // (kinds * items * width), 1)
     for start in range(0, len(users), block):
@@ -147,14 +149,26 @@ def _between(
         rows = np.zeros((len(some), items, kinds, width), dtype=np.float32)
         for group, sent in zip(groups, rounds, strict=True):
             for whose, change, _ in sent.changes_of(some):
-                rows[whose, :, group] += scored(change)[:, half::2]
+                rows[whose, :, group] += scored(change)
                 sent_by[start + whose, group] += change.any(axis=(1, 2))
         sums += rows.sum(axis=0)
-        flat = rows.reshape(-1, kinds * width)
-        cross += flat.T @ flat
+        for half in (0, 1):
+            flat = rows[:, half::2].reshape(-1, kinds * width)
+            cross[half] += flat.T @ flat
     senders = np.maximum(np.count_nonzero(sent_by, axis=0), 1)
-    means = (sums / np.sqrt(senders)[:, None]).reshape(items, -1)
-    cross -= means.T @ means
+    means = sums / np.sqrt(senders)[:, None]
+    signals = [_denoised(cross[half], means[half::2], sent_by) for half in (0, 1)]
+    return np.stack(signals, axis=2)
+
+
+def _denoised(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
+    """Gram matrices (G, G, d, d) from ``cross`` (G d, G d), the ``means`` (m, G, d) taken away.
+
+    ``sent_by`` (n, G) counts the messages of each user in each group of rounds.
+    """
+    items, kinds, width = means.shape
+    flat = means.reshape(items, -1)
+    cross = cross - flat.T @ flat
     blocks = cross.reshape(kinds, width, kinds, width)
     own = np.einsum("gdge->de", blocks)
     noise = max(float(np.median(np.linalg.eigvalsh(own))) / max(sent_by.sum() * items, 1), _TINY)
@@ -168,38 +182,25 @@ def _between(
     return signal.reshape(kinds, width, kinds, width).transpose(0, 2, 1, 3)
 
 
-def _shared(
-    rounds: Sequence[ModelMessages],
-    turns: NDArray[np.float32],
-    users: NDArray[np.int64],
-    items: Floats | None,
-) -> Floats:
+def _shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
     """The direction in which own items of all users go, (2, d), as even and odd rows show it.
 
-    It is in the span of the eigenvectors of the mean Gram matrix that noise does not reach. The
-    mean row of an item grows with the share of users who met it, so that regression on the known
-    shares gives the direction; without them it is the strongest eigenvector.
+    By the mean Gram matrices (2, d, d) of a row and the mean rows (M, d) of all ``messages``. It is
+    in the span of the eigenvectors that noise does not reach. The mean row of an item grows with
+    the share of users who met it, so that regression on the known shares gives the direction;
+    without them it is the strongest eigenvector.
     """
-    count, width = rounds[0].component.shape
-    grams, sums, senders = np.zeros((2, width, width)), np.zeros((count, width)), 0
-    for sent, turn in zip(rounds, turns, strict=True):
-        for _, change, _ in sent.changes_of(users):
-            rows = scored(change)
-            senders += int(np.count_nonzero(change.any(axis=(1, 2))))
-            for half in (0, 1):
-                part = rows[:, half::2] @ turn[half]
-                sums[half::2] += part.sum(axis=0)
-                part = part.reshape(-1, width)
-                grams[half] += part.T @ part
+    width = means.shape[1]
     ways = np.zeros((2, width))
     for half in (0, 1):
-        size = max(senders, 1) * len(sums[half::2])
-        values, basis = np.linalg.eigh(grams[half] / max(size, 1))
+        profile = means[half::2]
+        size = messages * len(profile)
+        values, basis = np.linalg.eigh(grams[half])
         noise = max(float(np.median(values)), _TINY)
-        kept = values > noise * _edge(np.array(width / max(size, 1)), np.array(size))
+        kept = values > noise * _edge(np.array(width / size), np.array(size))
         slope = np.eye(width)[-1]
         if items is not None:
-            profile = sums[half::2] @ basis / max(senders, 1)
+            profile = profile @ basis
             profile -= profile.mean(axis=0)
             shares = expit(items[half::2])
             shares -= shares.mean()
