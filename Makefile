@@ -35,6 +35,7 @@ lint: $(VENV)/.ready tree
 	$(BIN)/mypy
 	PYTHONPATH=$(dir $(TREE)) $(BIN)/lint-imports
 	$(BIN)/python -m tests.rooms
+	$(BIN)/python -m tests.wording
 
 # The package as it is installed, of links: for mypy, the import linter and MkDocs, which read no mapping.
 TREE := build/tree/fedrec_auditor

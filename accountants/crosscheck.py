@@ -1,4 +1,4 @@
-"""A second route to what accountants say, cheap enough to be taken every time."""
+"""An independent lower bound for the epsilons of accountants, cheap enough to run every time."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from fedrec_auditor.accountants.losses.pure import pure_epsilon, pure_kinds
 from fedrec_auditor.accountants.losses.responses import least_epsilon_of
 from fedrec_auditor.accountants.statements import Bound, check_delta
 
-# Uses and kinds of responses up to which the second route takes 10 ms.
+# Largest numbers of uses and kinds of responses for which this check takes 10 ms.
 _MOST_USES, _MOST_KINDS = 10**6, 3
-# Between a proof and the exact value: what either may be off by.
+# Tolerance between a proof and the exact value: the error that either may have.
 _SLACK = 1e-6
 
 
 def floor(event: dp.DpEvent, delta: float) -> float:
-    """An epsilon that no proof for ``event`` at ``delta`` can be below.
+    """An epsilon below which no proof for ``event`` at ``delta`` can be.
 
-    All Gaussian leaves together cost the exact curve at sqrt(sum of 1/z^2); all pure epsilons and
-    two-sided responses together cost their optimal composition; a Laplace at delta 0 costs 1/z.
-    Whoever sees the rest too can tell no less, so the floor is the largest of these; 0 where none
-    applies (sampling, shuffles, too many unlike kinds).
+    - All Gaussian leaves together cost the exact curve at sqrt(sum of 1/z^2).
+    - All pure epsilons and two-sided responses together cost their optimal composition.
+    - A Laplace leaf at delta 0 costs 1/z.
+
+    An adversary who sees the other leaves too learns no less, so the floor is the largest of these.
+    It is 0 if none applies (sampling, shuffles, too many different kinds).
     """
     check_delta(delta)
-    found = leaves(event)
+    uses = leaves(event)
     mu = 0.0
     responses: list[tuple[dp.DpEvent, int]] = []
-    for leaf, count in found:
+    for leaf, count in uses:
         if isinstance(leaf, dp.GaussianDpEvent):
             noise = leaf.noise_multiplier
             mu = math.hypot(mu, math.sqrt(count) / noise if noise > 0 else math.inf)
@@ -48,13 +50,14 @@ def floor(event: dp.DpEvent, delta: float) -> float:
 
 
 def _gaussian(delta: float, mu: float) -> float:
-    """By dp-accounting: the accountants have a solver of their own."""
+    """The epsilon by dp-accounting, because the accountants have a solver of their own."""
     if mu == 0:
         return 0.0
     if delta == 0:
         return math.inf
     if mu > 1e6:
-        # Their solver ends here; the loss is above mu^2/2 - 40 mu but with chance 1e-300.
+        # The solver of dp-accounting ends here; the loss is above mu^2/2 - 40 mu except with
+        # probability 1e-300.
         large = min(mu, 1e150)
         return large * (large / 2.0 - 40.0)
     with np.errstate(all="ignore"):
@@ -62,7 +65,7 @@ def _gaussian(delta: float, mu: float) -> float:
 
 
 def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
-    """AuditError if one of the upper ``bounds`` for ``event`` is below its ``floor``."""
+    """Raises AuditError if one of the upper ``bounds`` for ``event`` is below its ``floor``."""
     for bound in bounds:
         least = floor(event, bound.delta)
         if bound.epsilon < least - _SLACK * max(1.0, least) or math.isnan(bound.epsilon):
@@ -74,7 +77,7 @@ def cross_check(event: dp.DpEvent, bounds: Iterable[Bound]) -> None:
 
 
 def _two_sided(leaf: dp.DpEvent) -> bool:
-    """Whether the leaf is randomized response of its pure epsilon, or stands for its worst case."""
+    """Whether the leaf is randomized response of its pure epsilon, or represents its worst case."""
     if isinstance(leaf, dp.RandomizedResponseDpEvent):
         return leaf.num_buckets == 2 and math.isfinite(pure_epsilon(leaf))
     if isinstance(leaf, dp.BitFlipDpEvent):

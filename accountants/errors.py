@@ -1,12 +1,12 @@
-"""The one exception family: what was expected, what came, and the remedy."""
+"""Exceptions of the package; messages state the expected value, the actual one and a remedy."""
 
 
 class AuditError(Exception):
-    """The audit cannot go on; the message says what was expected, what came, and the remedy."""
+    """The audit cannot continue; the message states expectation, actual value and remedy."""
 
 
 class InputError(AuditError, ValueError):
-    """Something the user gave is wrong: a name, a path, a number, a file. Exit code 2.
+    """An invalid input of the user: a name, a path, a number or a file. Exit code 2.
 
     >>> from fedrec_auditor.accountants.statements import check_delta
     >>> try:

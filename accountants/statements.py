@@ -12,26 +12,28 @@ from fedrec_auditor.accountants.errors import InputError
 
 
 class StatementKind(StrEnum):
-    """What is at stake if the statement does not hold."""
+    """The subject of a statement: what is wrong if it does not hold."""
 
-    PRIVACY = "privacy"  # what a user gives away
-    ESTIMATOR = "estimator"  # what the server makes of what it is sent
-    UTILITY = "utility"  # how systems or settings compare
-    TYPO = "typo"  # the text: who follows it to the letter builds something else
+    PRIVACY = "privacy"  # the information that leaks about a user
+    ESTIMATOR = "estimator"  # the server's estimate from the uploads
+    UTILITY = "utility"  # the comparison of systems or settings
+    TYPO = "typo"  # the text: an implementation that follows it literally differs
 
 
 class Basis(StrEnum):
-    """Authorship of a statement, from its authors to nobody; a derived one cannot be false of them.
+    """Authorship of a statement, from its authors to nobody.
+
+    A derived statement that is false does not mean that the authors stated anything false.
 
     >>> Basis.weaker(Basis.DERIVED, Basis.COMPUTED)
     <Basis.DERIVED: 'derived'>
     """
 
-    PRINTED = "printed"  # the authors, as it stands
+    PRINTED = "printed"  # stated by the authors
     COMPUTED = (
-        "computed"  # the authors' formula, at settings, rounds or a delta that they do not print
+        "computed"  # by the authors' formula, at settings, rounds or a delta that they do not print
     )
-    DERIVED = "derived"  # nobody: a reading of what they say or release
+    DERIVED = "derived"  # by the audit, from the authors' text or release; stated by nobody
     UNKNOWN = "unknown"  # not recorded, as in records of earlier versions
 
     @staticmethod
@@ -42,57 +44,57 @@ class Basis(StrEnum):
 
 # Scope of a privacy statement: the unit, the adjacency, the vantage and the horizon.
 #
-# An epsilon means nothing without its scope. ``Scope.covers`` is the partial order in which an
-# upper bound may be carried from one scope to another at the same epsilon, and so the order in
-# which a lower bound may refute it.
+# An epsilon has no meaning without its scope. ``Scope.covers`` is a partial order: an upper bound
+# holds at the same epsilon in every scope that its own scope covers, so a lower bound in such a
+# scope may refute it.
 
 
 class Unit(StrEnum):
-    """Whose data, or how much of it, is protected."""
+    """The part of a user's data that is protected."""
 
     BIT = "bit"  # one bit of one upload
     INTERACTION = "interaction"  # the presence of one (user, item) pair
     RATING = "rating"  # one (user, item) pair with its value
-    COORDINATE = "coordinate"  # whatever of a user's data one entry of an upload encodes
-    REPORT = "report"  # whatever of a user's data one report encodes
+    COORDINATE = "coordinate"  # the part of a user's data that one entry of an upload encodes
+    REPORT = "report"  # the part of a user's data that one report encodes
     ATTRIBUTE = "attribute"  # one attribute of a user, such as gender
     USER = "user"  # all data of one user
 
 
 class Adjacency(StrEnum):
-    """Which change of the unit must stay hidden."""
+    """The change of the unit that must stay hidden."""
 
     REPLACE = "replace"  # another value of the same kind
     ADD_REMOVE = "add-remove"  # present or absent
-    ANY_PAIR = "any pair"  # any two values at all, an empty history too: the local model
+    ANY_PAIR = "any pair"  # any two values, including an empty history: the local model
 
 
 class Vantage(StrEnum):
-    """Who looks, and therefore what is seen: each is a function of what the one before sees.
+    """The position of the adversary; each view is a function of the view before it.
 
-    So models that are broadcast or released are made of what the aggregate carries.
+    So models that are broadcast or released are functions of the aggregate.
     """
 
     SERVER = "server"  # every upload, linked to its user
     SHUFFLED = "shuffled"  # the same reports, unlinked and permuted
-    AGGREGATE = "aggregate"  # their sum only, behind secure aggregation
+    AGGREGATE = "aggregate"  # only the sum of the reports, as secure aggregation reveals it
     PEERS = "peers"  # the broadcast models
     RELEASE = "release"  # the published model only
 
     def shows(self, other: Vantage) -> bool:
-        """Whether whoever stands here sees all that is seen from ``other``."""
+        """Whether the view from here determines the view from ``other``."""
         return _covers(self, other)
 
 
 class Horizon(StrEnum):
-    """For how long the adversary looks; a round is any one round of the training."""
+    """The time that the adversary observes; a round is any one round of the training."""
 
     REPORT = "report"
     ROUND = "round"
     TRAINING = "training"
 
 
-# For each value, the values right below it: whoever is protected above is protected below.
+# For each value, the values directly below it: protection at a value implies protection below it.
 _BELOW: dict[StrEnum, tuple[StrEnum, ...]] = {
     Unit.USER: (Unit.REPORT, Unit.COORDINATE, Unit.ATTRIBUTE, Unit.RATING, Unit.INTERACTION),
     Unit.INTERACTION: (Unit.BIT,),
@@ -112,7 +114,7 @@ def _covers(above: StrEnum, below: StrEnum) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """For this unit, under this adjacency, seen from this vantage, over this horizon.
+    """The scope of a statement: unit, adjacency, vantage and horizon.
 
     >>> user = any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING)
     >>> bit = any_pair(Unit.BIT, Vantage.SERVER, Horizon.ROUND)
@@ -128,15 +130,16 @@ class Scope:
     def covers(self, other: Scope) -> bool:
         """Whether an upper bound in this scope holds, at the same epsilon, in ``other`` too.
 
-        A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages
-        and shorter horizons never cover wider ones. A user's presence and a user's data do not
-        vouch for each other: changing one interaction of a user who stays is a removal and an
-        addition, at twice epsilon; and a local randomizer hides what a user sends, not who does.
+        A partial order: reflexive, antisymmetric, transitive. Narrower units, weaker vantages and
+        shorter horizons never cover wider ones. The presence of a user and the data of a user do
+        not cover each other. Changing one interaction of a user who stays is a removal and an
+        addition, at twice epsilon; and a local randomizer hides the data that a user sends, but not
+        that the user sends.
         """
         return not self.uncovered(other)
 
     def uncovered(self, other: Scope) -> tuple[str, ...]:
-        """Names of the fields in which this scope does not reach as far as ``other``."""
+        """Names of the fields in which this scope does not cover ``other``."""
         presence, asked = self.is_presence, other.is_presence
         return tuple(
             field.name
@@ -148,12 +151,12 @@ class Scope:
 
     @property
     def is_value(self) -> bool:
-        """Whether it asks for the value of a rating that is there in any case."""
+        """Whether the scope is about the value of a rating whose presence is not hidden."""
         return self.unit is Unit.RATING and self.adjacency is Adjacency.REPLACE
 
     @property
     def is_presence(self) -> bool:
-        """Whether it asks if a user takes part at all."""
+        """Whether the scope is about the participation of a user."""
         return self.unit is Unit.USER and self.adjacency is Adjacency.ADD_REMOVE
 
     def __str__(self) -> str:
@@ -161,7 +164,7 @@ class Scope:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The scope that ``str`` writes so; ValueError if it is none.
+        """The scope whose text, as ``str`` writes it, is ``text``; ValueError if there is none.
 
         >>> print(Scope.parse("user / replace / peers / training").vantage)
         peers
@@ -180,8 +183,8 @@ def any_pair(unit: Unit, vantage: Vantage, horizon: Horizon) -> Scope:
     return Scope(unit=unit, adjacency=Adjacency.ANY_PAIR, vantage=vantage, horizon=horizon)
 
 
-class UnknownSize(InputError):
-    """A size is needed that is not given; ``size`` names it."""
+class UnknownSizeError(InputError):
+    """A size that a conversion needs is not given; ``size`` is its name."""
 
     def __init__(self, message: str, size: str = "") -> None:
         super().__init__(message)
@@ -190,10 +193,13 @@ class UnknownSize(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How many of the narrower a wider unit or horizon holds, at most; None where unknown.
+    """Largest numbers of narrower parts in a wider unit or horizon; None if unknown.
 
-    ``items``: bits of an upload, or interactions of a user. ``ratings``: of a user. ``coordinates``
-    of an upload; ``reports`` of a user and round; ``rounds`` of a training.
+    - ``items``: bits of an upload, or interactions of a user.
+    - ``ratings``: ratings of a user.
+    - ``coordinates``: coordinates of an upload.
+    - ``reports``: reports of a user per round.
+    - ``rounds``: rounds of a training.
     """
 
     items: int | None = None
@@ -203,11 +209,14 @@ class Sizes:
     rounds: int | None = None
 
     def get(self, name: str, purpose: str) -> int:
-        """The size of this name; InputError where it is unknown."""
+        """The size with this name; UnknownSizeError, an InputError, if it is not known.
+
+        ``purpose`` completes the error: the two scopes between which a bound is converted.
+        """
         size: int | None = getattr(self, name)
         if size is None:
-            raise UnknownSize(
-                f"Expected the number of {name}, to carry a bound from {purpose}, got none. "
+            raise UnknownSizeError(
+                f"Expected the number of {name}, to convert a bound from {purpose}, got none. "
                 f"Give {name} in the sizes.",
                 name,
             )
@@ -215,19 +224,21 @@ class Sizes:
 
 
 class Side(StrEnum):
-    """Whether epsilon is bounded from above (a promise, a proof) or below (a measured leak)."""
+    """Whether a bound on epsilon is an upper one (a promise, a proof) or a lower one (a measured
+    leak).
+    """
 
     UPPER = "upper"
     LOWER = "lower"
 
 
 def _number(value: object) -> float:
-    """``value`` as a float; NaN, which is in no interval, if it is no number."""
+    """``value`` as a float; NaN, which lies in no interval, if it is not a number."""
     return float(value) if isinstance(value, (float, SupportsFloat)) else math.nan
 
 
 def check_epsilon(epsilon: float) -> float:
-    """Return ``epsilon`` if it is a number in [0, inf]; InputError otherwise."""
+    """Returns ``epsilon`` if it is a number in [0, inf]; InputError otherwise."""
     if not _number(epsilon) >= 0:
         raise InputError(
             f"Expected epsilon in [0, inf], got epsilon={epsilon!r}. "
@@ -237,7 +248,7 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """Return ``delta`` if it is a number in [0, 1); InputError otherwise."""
+    """Returns ``delta`` if it is a number in [0, 1); InputError otherwise."""
     if not 0 <= _number(delta) < 1:
         raise InputError(
             f"Expected delta in [0, 1), got delta={delta!r}. Give 0 for pure differential privacy."
@@ -246,25 +257,28 @@ def check_delta(delta: float) -> float:
 
 
 def check_confidence(confidence: float) -> float:
-    """Return ``confidence`` if it is a number in (0, 1); InputError otherwise."""
+    """Returns ``confidence`` if it is a number in (0, 1); InputError otherwise."""
     if not 0 < _number(confidence) < 1:
         raise InputError(
-            f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, say."
+            f"Expected confidence in (0, 1), got confidence={confidence!r}. Give 0.95, for example."
         )
     return float(confidence)
 
 
 def guess_probability(epsilon: float, delta: float = 0.0) -> float:
-    """Best success rate of an adversary who guesses one fair bit under (epsilon, delta)-DP.
+    """Largest success probability of guessing one fair bit under (epsilon, delta)-DP.
 
     (e^eps + delta) / (1 + e^eps), after Kairouz, Oh and Viswanath 2015, Theorem 2.1: the point of
-    the (eps, delta) trade-off region where both kinds of error are equal.
+    the (eps, delta) trade-off region at which both error rates are equal.
     """
     return 1.0 - (1.0 - delta) / (1.0 + math.exp(epsilon)) if epsilon < 700 else 1.0
 
 
 def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> float:
-    """``value`` in so many significant digits, up or down, but for what doubles lose."""
+    """``value`` rounded up or down to this number of significant digits.
+
+    A value that has these digits up to the rounding error of doubles is not moved.
+    """
     if not value or math.isinf(value):
         return value
     exponent = math.floor(math.log10(abs(value))) + 1 - digits
@@ -280,10 +294,13 @@ def rounded(value: float, towards: Callable[[float], int], digits: int = 3) -> f
 class Witness:
     """The pair of inputs and the output (or event) that show a lower bound.
 
-    ``probability_a`` and ``probability_b`` are the probabilities (or densities; for a measured
-    bound the confidence limits or the shares seen, as ``note`` says) of ``output`` on either input.
-    ``copies`` is the number of independent reports or coordinates that take this pair at once: the
-    log-ratio adds up over them.
+    - ``input_a``, ``input_b``: the two inputs, as text.
+    - ``output``: the output or event, as text.
+    - ``probability_a``, ``probability_b``: probabilities of ``output`` on the two inputs; or
+      densities; or, for a measured bound, confidence limits or observed shares, as ``note`` states.
+    - ``copies``: number of independent reports or coordinates that have this pair of inputs at
+      once; their log-ratios add up.
+    - ``note``: further explanation.
     """
 
     input_a: str
@@ -298,7 +315,7 @@ class Witness:
         for name in ("probability_a", "probability_b"):
             if not getattr(self, name) >= 0:
                 raise InputError(
-                    f"Expected a {name} of at least 0, got {getattr(self, name)!r}. Mend it."
+                    f"Expected a {name} of at least 0, got {getattr(self, name)!r}. Correct it."
                 )
 
 
@@ -306,12 +323,20 @@ class Witness:
 class Bound:
     """An upper or a lower bound on epsilon, with everything that makes it a statement.
 
-    ``confidence`` is 1 for a proof or an exact calculation. ``source`` says who says so: a paper
-    and place, a theorem, or an estimator. ``samples`` is the number of simulated uploads behind a
-    measured bound, None for a proof; ``largest`` the largest epsilon that they could have shown,
-    infinite for a calculation. ``tight`` says of a calculated lower bound that epsilon is no larger
-    in its scope. InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in
-    (0, 1].
+    - ``epsilon``: the bound.
+    - ``side``: upper or lower.
+    - ``scope``: unit, adjacency, vantage and horizon for which it holds.
+    - ``source``: its origin: a paper and place, a theorem, or an estimator.
+    - ``delta``: the delta at which it holds.
+    - ``confidence``: 1 for a proof or an exact calculation.
+    - ``assumptions``: conditions under which it holds.
+    - ``samples``: number of simulated uploads of a measured bound; None for a proof.
+    - ``largest``: the largest epsilon that these samples could have shown; infinite for a
+      calculation.
+    - ``tight``: for a calculated lower bound, true if epsilon is no larger in its scope.
+    - ``witness``: inputs and output that show a lower bound.
+
+    InputError unless epsilon is in [0, inf], delta in [0, 1) and confidence in (0, 1].
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
@@ -339,8 +364,10 @@ class Bound:
             check_confidence(self.confidence)
 
     @property
-    def told(self) -> float:
-        """Epsilon as it is printed: in six digits, or whole, on the side on which it holds."""
+    def rounded(self) -> float:
+        """Epsilon rounded for print: six digits or an integer, on the side on which the bound
+        holds.
+        """
         towards = math.ceil if self.side is Side.UPPER else math.floor
         usual = 1e-4 <= self.epsilon < 1e9
         return rounded(self.epsilon, towards, max(6, len(f"{self.epsilon:.0f}")) if usual else 3)
@@ -348,12 +375,17 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An upper bound said by authors, in our words, with where it stands.
+    """An upper bound that authors state, in our words, with its place in their text.
 
-    An infinite ``epsilon`` means that no epsilon is promised. ``statement`` is ours, never the
-    paper's sentence; ``source`` names paper, section and equation. ``basis`` says whether the
-    authors state this epsilon, it follows from their formula, or it is a reading that nobody
-    states. InputError unless epsilon is in [0, inf] and delta in [0, 1).
+    - ``epsilon``: the claimed bound; infinite if no epsilon is promised.
+    - ``scope``: unit, adjacency, vantage and horizon of the claim.
+    - ``statement``: the claim in our words, never the paper's sentence.
+    - ``source``: paper, section and equation.
+    - ``delta``: the claimed delta.
+    - ``basis``: whether the authors state this epsilon, it follows from their formula, or it is a
+      reading that nobody states.
+
+    InputError unless epsilon is in [0, inf] and delta in [0, 1).
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)

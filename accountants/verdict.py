@@ -1,8 +1,9 @@
-"""The only place where verdicts are made, and where their words are defined.
+"""Verdicts: the only module that makes them, and the definitions of their names.
 
-A lower bound refutes an upper bound only where the upper bound speaks: the upper's scope must
-cover the lower's, and the lower's delta must be no smaller than the upper's (whoever is not
-(eps, delta)-private at a larger delta is not at a smaller one either).
+A lower bound refutes an upper bound only if both conditions hold. The scope of the upper bound must
+cover the scope of the lower bound, and the delta of the lower bound must be no smaller than that of
+the upper bound: a mechanism that is not (eps, delta)-private at a larger delta is not at a smaller
+one either.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ from fedrec_auditor.accountants.statements import (
     Scope,
     Side,
     Sizes,
-    UnknownSize,
+    UnknownSizeError,
     check_delta,
     guess_probability,
 )
 from fedrec_auditor.accountants.theorems.conversions import convert
 
-# A claim is vacuous if, even where it holds, one bit can be guessed this often (epsilon 6.9).
+# A claim is vacuous if, even if it holds, a bit can be guessed with this probability (epsilon 6.9).
 VACUOUS_GUESS = 0.999
 # A measurement contradicts a proof only at this confidence. At 95%, one honest target in a few
-# hundred would raise the alarm by bad luck of its samples.
+# hundred would raise the alarm by chance.
 ALARM_CONFIDENCE = 1 - 1e-6
-# Relative slack when two epsilons are compared: floating-point noise is no finding.
+# Relative slack when two epsilons are compared: floating-point noise is not a finding.
 _SLACK = 1e-9
 
 
 class Word(StrEnum):
-    """A word of judgement; ``meaning`` defines it in a sentence or two, for every page and help."""
+    """A label of a judgement; ``meaning`` defines it for every page and help text."""
 
     meaning: str
 
     def __new__(cls, word: str, meaning: str) -> Self:
-        """The member whose value is ``word``."""
+        """Makes the member whose value is ``word``."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.meaning = meaning
@@ -50,7 +51,7 @@ class Word(StrEnum):
 
 
 class Verdict(Word):
-    """What the audit concludes of one claim in one scope.
+    """The conclusion of an audit about one claim in one scope.
 
     >>> print(Verdict.UNSUBSTANTIATED, "-", Verdict.UNSUBSTANTIATED.meaning)
     UNSUBSTANTIATED - Neither refuted nor proved.
@@ -64,8 +65,8 @@ class Verdict(Word):
     INCONCLUSIVE = (
         "INCONCLUSIVE",
         "Not proved, and nothing could have refuted the claim had it been false: no game was "
-        "played, the samples are so few that even if every guess had been right the claim would "
-        "stand, or so few trainings could not have refuted half of what they spend.",
+        "run, there were too few samples to refute it even if every guess had been right, or too "
+        "few trainings to refute a claim of half their epsilon.",
     )
     CONSISTENT = (
         "CONSISTENT",
@@ -73,27 +74,27 @@ class Verdict(Word):
     )
     INCOMPARABLE = (
         "INCOMPARABLE",
-        "The claim does not speak of this scope, so it is neither refuted nor upheld here.",
+        "The claim is about another scope, so it is neither refuted nor upheld here.",
     )
     NO_CLAIM = (
         "NO CLAIM",
-        "No epsilon is claimed by the authors, so there is nothing to refute; one that the audit "
-        "derived may be exceeded.",
+        "The authors claim no epsilon, so there is nothing to refute; a bound may exceed an "
+        "epsilon that the audit derived.",
     )
     UNSOUND = (
         "UNSOUND",
         "A lower bound exceeds our own proved upper bound: target, accountant or estimator is "
-        "wrong, and no number of this audit can be trusted until it is known which.",
+        "wrong. Trust no number of this audit until it is known which of them is.",
     )
 
 
 class Arithmetic(Word):
-    """Whether a number that a statement rests on comes out; it says nothing of an epsilon's claim.
+    """Whether a number that a statement rests on is correct; independent of the claim of epsilon.
 
-    From the best to the worst. Only what authors state can be WRONG.
+    Members are ordered from the best to the worst. Only numbers that authors state can be WRONG.
     """
 
-    RIGHT = ("RIGHT", "The numbers that the paper states or relies on come out.")
+    RIGHT = ("RIGHT", "The numbers that the paper states or relies on are correct.")
     LOOSE = (
         "LOOSE",
         "A number that the paper states is a valid bound, but larger than the truth by more than "
@@ -101,18 +102,20 @@ class Arithmetic(Word):
     )
     UNSTATED = (
         "UNSTATED",
-        "A number that the audit derived, and that the authors do not state, does not come out.",
+        "A number that the audit derived, and that the authors do not state, is not correct.",
     )
-    WRONG = ("WRONG", "A number that the paper states or relies on does not come out.")
+    WRONG = ("WRONG", "A number that the paper states or relies on is not correct.")
 
 
 class FailOn(StrEnum):
-    """What a command fails on: verdicts, or what reports call the severity of a system.
+    """The level at which a command fails: verdicts, or the severity of a system in reports.
 
-    ``unsubstantiated`` and ``no-claim`` include the verdicts before. ``leak`` is a refuted claim,
-    or a system whose leak is medium or worse, whatever is claimed; ``critical``, ``high`` and
-    ``medium`` are a system whose severity is that or worse. A system of which this is not known is
-    incomplete at these four.
+    - ``unsubstantiated`` and ``no-claim`` include the verdicts of the levels before them.
+    - ``leak`` is a refuted claim, or a system whose leak is medium or worse, even without a claim.
+    - ``critical``, ``high`` and ``medium`` are a system whose severity is that or worse.
+
+    At the levels ``leak``, ``critical``, ``high`` and ``medium`` a system whose leak or severity is
+    not known is incomplete.
     """
 
     VIOLATED = "violated"
@@ -126,7 +129,9 @@ class FailOn(StrEnum):
 
     @property
     def of_claims(self) -> FailOn:
-        """The level of verdicts alone, where no attack is played: a refuted claim fails them all.
+        """The equivalent level of verdicts alone, if no attack is run.
+
+        A refuted claim fails all of these levels.
 
         >>> print(FailOn.CRITICAL.of_claims, FailOn.MEDIUM.of_claims)
         violated unsubstantiated
@@ -144,20 +149,22 @@ _LEVELS = {
     FailOn.NO_CLAIM: _VIOLATED | {Verdict.UNSUBSTANTIATED, Verdict.NO_CLAIM},
 }
 FOUND, INCOMPLETE = 1, 3
-"""Exit codes: a finding at the level asked for; an audit from which nothing follows."""
+"""Exit codes: a finding at the requested level; an audit that allows no conclusion."""
 LEAK_MARGIN = 0.05
-"""The share of what guessing leaves open, 1 - baseline, that an attack must win to be a leak."""
+"""The smallest advantage, as a share of 1 - baseline, with which an attack counts as a leak."""
 INCONCLUSIVE = str(Verdict.INCONCLUSIVE).lower()
-"""What a caller allows so that an INCONCLUSIVE verdict is no failure."""
+"""The name in ``Gate.allow`` with which an INCONCLUSIVE verdict is not a failure."""
 NOT_ASSESSED = "not-assessed"
-"""Name by which a caller allows a leak or a severity that was not assessed."""
+"""The name in ``Gate.allow`` for a leak or a severity that was not assessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Rule by which a command or a test fails; ``allow`` may name "inconclusive", "not-assessed".
+    """The rule by which a command or a test fails.
 
-    ``leak_margin`` is by how much an attack must beat guessing to be a leak.
+    - ``fail_on``: the level at which it fails.
+    - ``allow``: results that are not failures: "inconclusive", "not-assessed", or both.
+    - ``leak_margin``: the advantage over guessing with which an attack counts as a leak.
 
     >>> Gate().code([Verdict.CONSISTENT]), Gate().code([Verdict.VIOLATED])
     (0, 1)
@@ -172,19 +179,20 @@ class Gate:
     leak_margin: float = LEAK_MARGIN
 
     def __post_init__(self) -> None:
-        """InputError for a margin that is no number of [0, 1)."""
+        """Raises InputError if the margin is not a number in [0, 1)."""
         if not 0.0 <= self.leak_margin < 1.0:
             raise InputError(
-                f"Expected a leak margin in [0, 1), got {self.leak_margin}. Give for example "
+                f"Expected leak_margin in [0, 1), got {self.leak_margin}. Give for example "
                 f"{LEAK_MARGIN}."
             )
 
     def code(self, verdicts: Iterable[Verdict], *, failing: bool | None = None) -> int:
-        """Exit code: 3 if one is UNSOUND; else 1 if one is at the level; else 3 or 0.
+        """Exit code: 3 if a verdict is UNSOUND; else 1 if one is at the level; else 3 or 0.
 
-        A refuted claim stays refuted whatever else could not be tested, so 3 for one that is
-        INCONCLUSIVE and not allowed comes last. ``failing`` says whether the audit fails where not
-        the verdicts decide that, but what got worse since a baseline, say.
+        A refuted claim stays refuted even if something else could not be tested. So the code 3 for
+        an INCONCLUSIVE verdict that is not allowed comes last. ``failing`` states whether the audit
+        fails, if that does not depend on the verdicts but, for example, on changes since a
+        baseline.
         """
         reached = set(verdicts)
         if Verdict.UNSOUND in reached:
@@ -198,7 +206,7 @@ class Gate:
 
 
 DEFAULT_GATE = Gate()
-"""Fails what is refuted, and what shows nothing."""
+"""Fails if a claim is refuted or if the audit shows nothing."""
 _BADNESS = {
     Verdict.CONSISTENT: 0,
     Verdict.INCOMPARABLE: 0,
@@ -211,7 +219,10 @@ _BADNESS = {
 
 
 def is_worse(now: Verdict, before: Verdict) -> bool:
-    """Whether a claim stands worse now: no longer proved, refuted, or the audit contradicts itself.
+    """Whether the verdict of a claim became worse.
+
+    A verdict becomes worse if the claim is no longer proved, is refuted, or the audit contradicts
+    itself.
 
     >>> is_worse(Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT)
     True
@@ -221,7 +232,7 @@ def is_worse(now: Verdict, before: Verdict) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict, whether the claim says anything at all, and why."""
+    """A verdict, whether the claim is vacuous, and the reason in words."""
 
     verdict: Verdict
     vacuous: bool
@@ -237,15 +248,15 @@ def judge_number(
     upper: bool = False,
     basis: Basis = Basis.PRINTED,
 ) -> Arithmetic:
-    """Judge a number that a paper states against the one computed here.
+    """Judges a number that a paper states against the number computed here.
 
     Parameters
     ----------
-    claimed, right : the two numbers; infinities agree with themselves.
-    tolerance : how far they may be apart, relative to the right one, absolute below 1.
-    below : the paper says only that the right number is below the claimed one.
-    upper : the number is an upper bound (an epsilon, a sensitivity), so a larger one still holds.
-    basis : who states the number; one that is derived is never WRONG.
+    claimed, right : the stated number and the computed one; equal infinities agree.
+    tolerance : largest difference, relative to ``right``; absolute if ``right`` is below 1.
+    below : true if the paper states only that the right number is below the claimed one.
+    upper : true if the number is an upper bound (epsilon, sensitivity); then a larger one holds.
+    basis : authorship of the number; a derived number is never WRONG.
     """
     wrong = Arithmetic.UNSTATED if basis is Basis.DERIVED else Arithmetic.WRONG
     if below:
@@ -256,8 +267,8 @@ def judge_number(
     return Arithmetic.LOOSE if upper and claimed > right else wrong
 
 
-def worst_number(words: Iterable[Arithmetic]) -> Arithmetic | None:
-    """The word for several numbers together: the worst of them; None of none."""
+def worst_label(words: Iterable[Arithmetic]) -> Arithmetic | None:
+    """The worst label of several numbers; None if there are no numbers."""
     return max(words, key=list(Arithmetic).index, default=None)
 
 
@@ -268,13 +279,15 @@ def exceeds(epsilon: float, limit: float) -> bool:
     return epsilon > limit + _SLACK * max(1.0, abs(limit))
 
 
-def promises_little(upper: Bound | Claim) -> bool:
-    """Whether one bit may be guessed 99.9% of the time, even where the upper bound holds."""
+def is_vacuous(upper: Bound | Claim) -> bool:
+    """Whether the upper bound is vacuous: if it holds, a bit may still be guessed 99.9% of the
+    time.
+    """
     return guess_probability(upper.epsilon, upper.delta) >= VACUOUS_GUESS
 
 
 def refutes(lower: Bound, upper: Bound | Claim) -> bool:
-    """Whether the lower bound contradicts the upper one: scopes and deltas agree, it is above."""
+    """Whether a lower bound exceeds an upper one in a scope and at a delta where both apply."""
     return (
         upper.scope.covers(lower.scope)
         and lower.delta >= upper.delta
@@ -283,7 +296,7 @@ def refutes(lower: Bound, upper: Bound | Claim) -> bool:
 
 
 def refutes_assumptions(lower: Bound | None, upper: Bound | None) -> bool:
-    """Whether the lower bound shows that what the upper one assumes is not so."""
+    """Whether a lower bound without assumptions shows that the upper one's assumptions fail."""
     return (
         lower is not None
         and upper is not None
@@ -304,20 +317,21 @@ def judge(
     outside_model: str = "",
     untested: str = "",
 ) -> Judgement:
-    """Judge ``claim`` in ``scope`` against what can be proved and what was measured.
+    """Judges ``claim`` in ``scope`` against the proved upper bound and the measured lower bound.
 
     Parameters
     ----------
     claim : the authors' upper bound, in its own scope.
-    scope : the scope in question; the claim's own, or one that a reader would take it for.
-    delta : the delta in question, by default the claim's own. A claim speaks at larger deltas too.
+    scope : the scope in question: the claim's own, or one in which a reader would understand it.
+    delta : the delta in question; default: the claim's own. A claim also holds at larger deltas.
     accounted : an accountant's upper bound whose scope covers ``scope``, or None.
-    measured : the largest lower bound found, in a scope that ``scope`` covers, or None.
-    sizes : how much the wider scopes hold, to say what the claim becomes there; it decides nothing.
-    outside_model : what is asked that no claim in this paper speaks of, whatever the scope (that
-        users collude, say); "" if nothing is. The claim is then not refuted, however much leaks.
-    untested : sentences that say why nothing was measured that could have refuted the claim; ""
-        where it was, or where nobody asked for that.
+    measured : the largest lower bound, in a scope that ``scope`` covers, or None.
+    sizes : numbers of parts in wider scopes, to convert the claim to them; not for the verdict.
+    outside_model : a condition of the question that no claim of this paper covers in any scope (for
+        example, that users collude); "" if there is none. The claim is then not refuted, even if
+        everything leaks.
+    untested : sentences that state why no measurement could have refuted the claim; "" if one could
+        have, or if the caller does not ask for it.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -328,7 +342,7 @@ def judge(
     the claim covers.
     """
     _check_sides(scope, accounted, measured)
-    vacuous = math.isfinite(claim.epsilon) and promises_little(claim)
+    vacuous = math.isfinite(claim.epsilon) and is_vacuous(claim)
     asked = claim.delta if delta is None else check_delta(delta)
     verdict, reason = _conclude(claim, scope, asked, accounted, measured, sizes, outside_model)
     if untested and verdict is Verdict.UNSUBSTANTIATED:
@@ -349,13 +363,13 @@ def _conclude(
         verdict, reason = _conclude(claim, scope, delta, accounted, None, sizes, outside_model)
         return verdict, (
             f"{reason} Epsilon is at least {_at(measured)} ({measured.source}) if "
-            f"{'; '.join(measured.assumptions)}: that is not known, and decides nothing."
+            f"{'; '.join(measured.assumptions)}; that is not known, so this bound decides nothing."
         )
     if measured is not None and accounted is not None and refutes(measured, accounted):
         if accounted.assumptions:
             verdict, reason = _conclude(claim, scope, delta, None, measured, sizes, outside_model)
             return verdict, (
-                f"{reason} Nor does the proof of {_at(accounted)} hold: it is not so that "
+                f"{reason} The proof of {_at(accounted)} does not hold either: it is not so that "
                 f"{'; '.join(accounted.assumptions)}."
             )
         if measured.confidence < ALARM_CONFIDENCE:
@@ -364,13 +378,13 @@ def _conclude(
                 claim, scope, delta, accounted, capped, sizes, outside_model
             )
             return verdict, (
-                f"{reason} (The measurement itself, {_at(measured)}, lies above the proof, as "
-                f"chance makes some do: no contradiction below {ALARM_CONFIDENCE} confidence.)"
+                f"{reason} (The measurement itself, {_at(measured)}, is above the proof, which "
+                f"happens by chance: no contradiction below {ALARM_CONFIDENCE} confidence.)"
             )
         return Verdict.UNSOUND, (
             f"The lower bound {_at(measured)} ({measured.source}) exceeds our own proved upper "
             f"bound {_at(accounted)} ({accounted.source}) in the same scope. The target, the "
-            "accountant or the estimator is wrong; trust nothing else in this audit."
+            "accountant or the estimator is wrong: trust no other result of this audit."
         )
     if measured is not None and not outside_model and refutes(measured, claim):
         derived = claim.basis is Basis.DERIVED
@@ -386,7 +400,7 @@ def _conclude(
         )
         if not derived:
             return Verdict.VIOLATED, reason
-        return Verdict.NO_CLAIM, f"{reason} The authors do not state it: nothing is refuted."
+        return Verdict.NO_CLAIM, f"{reason} The authors do not state it, so nothing is refuted."
     if math.isinf(claim.epsilon):
         return Verdict.NO_CLAIM, "No epsilon is claimed, so there is nothing to refute."
     differences = [
@@ -404,54 +418,52 @@ def _conclude(
     unproved = _unproved(claim, delta, accounted)
     if unproved and measured is not None and not exceeds(measured.largest, claim.epsilon):
         return Verdict.INCONCLUSIVE, (
-            f"Had every guess been right, the sample would have shown {_number(measured.largest)} "
-            f"at most ({measured.source}): too few draws to refute the claimed "
+            f"Had every guess been right, the lower bound would be {_number(measured.largest)} "
+            f"at most ({measured.source}): there were too few draws to refute the claimed "
             f"{_number(claim.epsilon)}. {unproved}"
         )
     if unproved or accounted is None:
         return Verdict.UNSUBSTANTIATED, f"{_tested(measured)}{unproved}"
-    found = "no lower bound is known"
+    shown = "no lower bound is known"
     if measured is not None:
-        found = f"the largest lower bound found is {_at(measured)} ({measured.source})"
-    return Verdict.CONSISTENT, f"Proved at {_proof(accounted)}; {found}."
+        shown = f"the largest lower bound found is {_at(measured)} ({measured.source})"
+    return Verdict.CONSISTENT, f"Proved at {_proof(accounted)}; {shown}."
 
 
 def _tested(measured: Bound | None) -> str:
-    """What a sample found, and what it could have found: a sentence, if there was one."""
+    """A sentence on the lower bound of a sample and the largest bound possible; "" if no sample."""
     if measured is None or measured.confidence == 1.0:
         return ""
-    most = ""
+    limit = ""
     if measured.largest is not None and math.isfinite(measured.largest):
-        most = f", of {_number(measured.largest)} that so many draws could have shown"
-    return f"At least {_at(measured)} was found ({measured.source}){most}. "
+        limit = f"; the sample could have shown at most {_number(measured.largest)}"
+    return f"The measured lower bound is {_at(measured)} ({measured.source}){limit}. "
 
 
 def _unproved(claim: Claim, delta: float, accounted: Bound | None) -> str:
-    """What is missing from a proof of the claim at ``delta``; nothing if it is proved."""
+    """A sentence on what a proof of the claim at ``delta`` lacks; "" if the claim is proved."""
     if accounted is None:
         return "No lower bound refutes it, and no accountant can prove it."
     if accounted.delta > delta:
-        return (
-            f"Only {_proof(accounted)} can be proved; the claim is asked at delta={_number(delta)}."
-        )
+        return f"Only {_proof(accounted)} can be proved; the delta in question is {_number(delta)}."
     if math.isinf(accounted.epsilon) and not math.isinf(claim.epsilon):
         return "No lower bound refutes it, and no finite epsilon can be proved."
     if exceeds(accounted.epsilon, claim.epsilon):
         return (
-            f"No lower bound refutes it, but the least epsilon that can be proved is "
+            f"No lower bound refutes it, but the smallest epsilon that can be proved is "
             f"{_proof(accounted)}, above the claimed {_number(claim.epsilon)}."
         )
     return ""
 
 
 def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> str:
-    """What the claim becomes in a scope that it does not cover, or why nothing follows.
+    """A sentence that converts the claim to a scope that it does not cover, or says why it cannot.
 
-    Without ``sizes`` what needs them is left out.
+    Without ``sizes``, a conversion that needs them gives "".
     """
     if claim.scope.covers(scope):
         return ""
-    said = Bound(
+    stated = Bound(
         epsilon=claim.epsilon,
         delta=claim.delta,
         side=Side.UPPER,
@@ -459,21 +471,21 @@ def _carried(claim: Claim, scope: Scope, delta: float, sizes: Sizes | None) -> s
         source="the claim",
     )
     try:
-        found = convert(said, scope, sizes, delta)
-    except UnknownSize as unknown:
+        converted = convert(stated, scope, sizes, delta)
+    except UnknownSizeError as unknown:
         if sizes is None:
             return ""
-        return f"What the claim becomes there takes the number of {unknown.size}, not known here."
+        return f"Converting the claim takes the number of {unknown.size}, which is not known."
     except InputError:
         if "vantage" in claim.scope.uncovered(scope):
             return (
-                "Nothing follows from the claim there: what is seen from the vantage of the "
-                f"{scope.vantage} is not made of what is seen from that of the "
+                "The claim implies nothing in this scope: the view from the vantage "
+                f"{scope.vantage} is not a function of the view from the vantage "
                 f"{claim.scope.vantage}."
             )
-        return "Nothing follows from the claim there."
-    how = found.source.removesuffix("; from: the claim")
-    return f"Taken at its word, the claim becomes {_at(found)} there ({how})."
+        return "The claim implies nothing in this scope."
+    how = converted.source.removesuffix("; from: the claim")
+    return f"Converted to this scope, the claim is epsilon {_at(converted)} ({how})."
 
 
 def _incomparable(
@@ -492,7 +504,7 @@ def _incomparable(
     if measured is not None and exceeds(measured.epsilon, claim.epsilon):
         least = "infinite" if math.isinf(measured.epsilon) else f"at least {_at(measured)}"
         parts.append(
-            f"Whoever reads the claim as a promise in this scope is wrong: epsilon is {least} "
+            f"A reader who takes the claim as a promise in this scope is wrong: epsilon is {least} "
             f"({measured.source})."
         )
     return " ".join(part for part in parts if part)
@@ -514,14 +526,14 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
 
 
 def _number(value: float) -> str:
-    """At most six digits; large epsilons in full, as the reports have them beside."""
+    """At most six significant digits; large epsilons in full, as in the tables of the reports."""
     if math.isinf(value):
         return "infinite"
     return f"{value:,.0f}" if 1e5 <= abs(value) < 1e9 else f"{value:.6g}"
 
 
 def _proof(bound: Bound) -> str:
-    """An upper bound, where it comes from and what it assumes."""
+    """An upper bound, its source and its assumptions, as text."""
     return f"{_at(bound)} ({bound.source}){_if_so(bound)}"
 
 
@@ -531,4 +543,4 @@ def _if_so(bound: Bound) -> str:
 
 def _at(bound: Bound) -> str:
     delta = f" at delta={bound.delta:.3g}" if bound.delta else ""
-    return f"{_number(bound.told)}{delta}"
+    return f"{_number(bound.rounded)}{delta}"

@@ -1,1 +1,1 @@
-"""What an adversary infers from a view."""
+"""Attacks: inferences of an adversary about users from a view."""

@@ -1,4 +1,4 @@
-"""Attribute inference: classifiers of the uploads, and the rows of an embedding that moved."""
+"""Attribute inference: by classifiers of the uploads, and by the embedding rows that moved."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
 from fedrec_auditor.attacks.parts.inputs import Input
 from fedrec_auditor.attacks.parts.supervised import Guess, Problem, SupervisedAttack, auc_of_classes
-from fedrec_auditor.attacks.parts.uploads import Moves, moves, unread
+from fedrec_auditor.attacks.parts.uploads import Moves, explain, moves
 from fedrec_auditor.targets.transcript import View
 
-_ALIKE = 6  # decimals of scores that all processors agree on
-_LEAST = 1e-9  # users of a class: below is rounding
+_ALIKE = 6  # decimals of scores that are equal on all processors
+_LEAST = 1e-9  # number of users of a class, below which it is rounding
 _HIDDEN = (100, 30)
 _ZHANG = (
     "Zhang et al., Comprehensive Privacy Analysis on Federated Recommender System against "
@@ -27,18 +27,17 @@ _ZHANG = (
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeKnn(SupervisedAttack):
-    """Attribute inference from the users whose uploads are the most alike.
+    """Attribute inference from the users with the most similar uploads.
 
-    Table IV's KNN: the majority among the nearest ``neighbours`` known users. Of equally near ones
-    the first count, of equally frequent classes the first is guessed; five neighbours are
-    scikit-learn's default.
+    Table IV's KNN: the majority class among the nearest ``neighbours`` known users. The first users
+    and the first class win ties; five neighbours are scikit-learn's default.
     """
 
     reference = f"{_ZHANG} 5.8 (KNN)"
     neighbours: int = 5
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Votes of the nearest, as shares."""
+        """Scores are the shares of votes of the nearest users."""
         _, far = problem.products.distances()
         nearest = np.argsort(far, axis=1, kind="stable")[:, : self.neighbours]
         votes = np.eye(problem.classes)[problem.codes[nearest]].mean(axis=1)
@@ -47,12 +46,12 @@ class AttributeKnn(SupervisedAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeBayes(SupervisedAttack):
-    """Attribute inference with naive Bayes, which users of unknown class teach as well.
+    """Attribute inference with semi-supervised naive Bayes.
 
-    Columns are normal, of variance 1: of bits that is Bernoulli's naive Bayes where classes differ
-    little, and it needs inner products alone. ``steps`` of expectation maximisation then guess the
-    users of unknown class and learn from all, each user from the others alone, if that tells the
-    known users apart better.
+    Columns are assumed normal with variance 1, so that inner products are sufficient; for bits this
+    is close to Bernoulli naive Bayes if classes differ little. ``steps`` of expectation
+    maximisation then guess the classes of unknown users and learn from all users, each user from
+    the rest. The result is used if it separates the known users better.
     """
 
     reference = (
@@ -62,20 +61,20 @@ class AttributeBayes(SupervisedAttack):
     steps: int = 3
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Log-likelihoods of the classes, each user's from all others."""
+        """Scores are log-likelihoods of the classes, for each user from all others."""
         from scipy.special import log_softmax, softmax
 
         k, everybody = len(problem.known), np.concatenate([problem.known, problem.unknown])
         inner = problem.inner(everybody, everybody)
         inner *= _variance_1(inner)
         truth = np.eye(problem.classes)[problem.codes]
-        learned = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
-        taught = learned
+        supervised = _bayes(inner, np.pad(truth, ((0, len(inner) - k), (0, 0))))
+        updated = supervised
         for _ in range(self.steps):
-            shares = softmax(taught + np.log(truth.mean(axis=0)), axis=1)
+            shares = softmax(updated + np.log(truth.mean(axis=0)), axis=1)
             shares[:k] = truth
-            taught = _bayes(inner, shares)
-        both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (learned, taught)]
+            updated = _bayes(inner, shares)
+        both = [np.round(log_softmax(found, axis=1), _ALIKE) for found in (supervised, updated)]
         scores = max(both, key=lambda found: auc_of_classes(problem.codes, found[:k]))[k:]
         return Guess(scores.argmax(axis=1), scores)
 
@@ -84,21 +83,21 @@ class AttributeBayes(SupervisedAttack):
 class AttributeLogistic(SupervisedAttack):
     """Attribute inference with logistic regression on the uploads.
 
-    With a squared penalty, classes weighted by their inverse frequency. The penalty is that of the
-    ridge regression that tells the known users apart best, each by the others
-    (``Problem.penalty``), where both losses curve alike. The weights that minimise the loss lie in
-    the span of the known users' rows (representer theorem), so k coordinates in that span give the
-    same decisions as all columns.
+    The penalty is squared, and classes are weighted by their inverse frequency. The penalty's size
+    is that of the ridge regression with the best leave-one-out accuracy on the known users
+    (``Problem.penalty``), scaled to the curvature of the logistic loss. The weights that minimise
+    the loss lie in the span of the known users' rows (representer theorem), so k coordinates in
+    that span give the same decisions as all columns.
     """
 
     reference = (
-        "scikit-learn's logistic regression (Pedregosa et al. 2011), which the paper on attribute "
-        "inference (Zhang et al.) does not try"
+        "scikit-learn's logistic regression (Pedregosa et al. 2011); not in the paper on attribute "
+        "inference (Zhang et al.)"
     )
     inverse_penalty: float | None = None
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """scikit-learn's classifier in the span of the known users' rows."""
+        """Scores are log-probabilities of scikit-learn's classifier in the known users' span."""
         from sklearn.linear_model import LogisticRegression
 
         known, others = problem.products.coordinates()
@@ -108,7 +107,7 @@ class AttributeLogistic(SupervisedAttack):
             C=inverse * size, class_weight="balanced", solver="newton-cg", tol=1e-5, max_iter=1000
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # not converged, or few users a class
+            warnings.simplefilter("ignore", UserWarning)  # not converged, or few users per class
             model.fit(known / np.sqrt(size), problem.codes)
         scores = _logarithm(model.predict_proba(others / np.sqrt(size)))
         return Guess(scores.argmax(axis=1), scores)
@@ -118,13 +117,13 @@ class AttributeLogistic(SupervisedAttack):
 class AttributeMlp(SupervisedAttack):
     """Attribute inference with a multi-layer perceptron on the uploads.
 
-    The paper's network, scikit-learn's: hidden layers of 100 and 30 units, Adam at the usual rate,
-    until the loss on the known users stands still, at most ``epochs`` passes. Its input are the
-    coordinates of an upload in the span of the known users' uploads, as many as there are known
-    users, scaled as one: gradients of the first layer lie in that span. Adam is not the same after
-    a rotation, so these are not the paper's weights. On MovieLens 100K that is 10 to 60 times as
-    fast as the columns themselves; compared on the guessed users of four draws, gender was told
-    from FedRec's uploads with a macro F1 of .98 instead of .87, from FCF's of .64 in both ways.
+    The paper's network in scikit-learn: hidden layers of 100 and 30 units, Adam at the default
+    rate, until the loss on the known users stops falling, at most ``epochs`` passes. Its input is
+    the coordinates of an upload in the span of the known users' uploads, at most one per known
+    user, with one common scale; gradients of the first layer lie in that span. Adam is not
+    invariant under rotations, so these are not the paper's weights. On MovieLens 100K this is 10 to
+    60 times as fast as using the columns. On the guessed users of four draws, the macro F1 of
+    gender was .98 instead of .87 from FedRec's uploads, and .64 both ways from FCF's.
     """
 
     reference = f"{_ZHANG} 3.3 (MLP 100-30)"
@@ -132,7 +131,7 @@ class AttributeMlp(SupervisedAttack):
     epochs: int = 200
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """Scores are log-probabilities: a logit by itself says nothing beside the others."""
+        """Scores are log-probabilities; logits alone would not be comparable between users."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
@@ -151,16 +150,16 @@ class AttributeSvc(SupervisedAttack):
     """Attribute inference with a support vector machine on the uploads.
 
     Table IV's SVC: scikit-learn's defaults, with classes weighted by their inverse frequency.
-    Without weights it guesses the larger class for nearly everybody where users differ little: a
-    macro F1 of .42 instead of .61 for gender from FCF on MovieLens 100K. The kernel is
-    exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), of inner products alone.
+    Without weights it guesses the larger class for nearly all users if they differ little: a macro
+    F1 of .42 instead of .61 for gender from FCF on MovieLens 100K. The kernel is
+    exp(-gamma |x - y|^2) with gamma = 1 / (d Var x), computed from inner products.
     """
 
     reference = f"{_ZHANG} 5.8 (SVC)"
     penalty: float = 1.0
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """scikit-learn's classifier on the kernel."""
+        """Scores are decision values of scikit-learn's classifier on the kernel."""
         from sklearn.svm import SVC
 
         products = problem.products
@@ -178,7 +177,7 @@ class AttributeSvc(SupervisedAttack):
 class AttributeTree(SupervisedAttack):
     """Attribute inference with a decision tree on the uploads.
 
-    Table IV's decision tree, scikit-learn's, grown until its leaves are pure.
+    Table IV's decision tree, as scikit-learn grows it, until its leaves are pure.
     """
 
     reference = f"{_ZHANG} 5.8 (decision tree)"
@@ -189,7 +188,7 @@ class AttributeTree(SupervisedAttack):
         return read.values()
 
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """The shares of classes in the leaf that each of the unknown comes to."""
+        """Scores are the shares of classes in the leaf of each unknown user."""
         from sklearn.tree import DecisionTreeClassifier
 
         assert table is None or isinstance(table, np.ndarray)
@@ -200,10 +199,10 @@ class AttributeTree(SupervisedAttack):
 
 
 def _variance_1(inner: NDArray[np.float64]) -> float:
-    """What makes inner products (n, n) those of independent columns of variance 1.
+    """Factor that scales inner products (n, n) to those of independent columns of variance 1.
 
-    Of d such columns two rows have products of variance d, and a row with itself d: correlated
-    columns count as often as there are directions in which rows differ.
+    With d such columns the products of two rows have variance d, and a row's product with itself is
+    d. Correlated columns therefore count as the number of directions in which rows differ.
     """
     n, own = len(inner), np.diag(inner)
     square = (float(np.vdot(inner, inner)) - float(own @ own)) / max(1, n - 1)
@@ -213,9 +212,9 @@ def _variance_1(inner: NDArray[np.float64]) -> float:
 def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log-likelihoods of the classes for each row, from the means of all others: (n, C).
 
-    ``inner`` (n, n) are the rows' inner products, ``shares`` (n, C) how much each belongs to each
-    class. The noise of a mean makes it longer, the more the fewer are of
-    its class: its square is the mean product of two different members.
+    ``inner`` (n, n) are the inner products of rows, ``shares`` (n, C) the membership of each row in
+    each class. Noise lengthens the mean of a small class more than that of a large one; therefore
+    the squared mean is estimated by the mean product of two different members.
     """
     own, squared = np.diag(inner)[:, None], shares**2
     sums, others = inner @ shares, shares.sum(axis=0) - shares
@@ -225,53 +224,53 @@ def _bayes(inner: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[n
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """part / whole, 0 where there is nothing."""
+    """part / whole, or 0 if whole is 0."""
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > _LEAST)
 
 
 def _logarithm(chances: NDArray[Any]) -> NDArray[np.float64]:
-    """Logarithms of probabilities; one that is rounded to 0 is not infinitely unlikely."""
+    """Logarithms of probabilities, finite also for a probability that is rounded to 0."""
     return np.log(np.maximum(chances.astype(np.float64), np.finfo(np.float32).tiny))
 
 
 def _inverse_penalty(problem: Problem, size: float) -> float:
-    """What scikit-learn's logistic regression is given as ``C``, of rows of mean square ``size``.
+    """Parameter ``C`` of scikit-learn's logistic regression, for rows of mean square ``size``.
 
-    Where all C classes are as likely the loss curves by (C - 1) / C^2, a squared error by 1.
+    With C equally likely classes the loss has curvature (C - 1) / C^2, a squared error 1.
     """
     return problem.classes**2 / ((problem.classes - 1) * size * problem.penalty())
 
 
 def _by_class(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """scikit-learn's scores (m,) of the second of two classes as (m, 2); of more as they are."""
+    """Scores per class (m, C); scikit-learn gives (m,) for the second of two classes."""
     return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeRows:
-    """Attribute inference from which rows of an embedding moved; no user needs to be known.
+    """Attribute inference from the rows of an embedding that moved, without known users.
 
     The embedding of a category moves on the devices of its users, and on no other.
 
-    An attribute of c categories has c rows beside each other, in public order, of which every
-    device moves exactly one: that is its user's category, for certain. Who moved none of them is
-    given the most frequent category. Where features are one-hot and multiplied by a matrix, they
-    are columns. Where several places are of this form, known users decide; with nobody known,
-    nothing is guessed. Nor is it where there is no such place.
+    An attribute of c categories has c adjacent rows, in public order, of which every device moves
+    exactly one: this is certainly its user's category. Users who moved none of them get the most
+    frequent category. If one-hot features are multiplied by a matrix, columns take the place of
+    rows. If several groups of rows have this form, known users decide between them. Nothing is
+    guessed without known users in that case, or if no group has this form.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
     reference: ClassVar[str] = (
-        "the only rows that moved; derived in attacks/attribute_attacks.py from the chain rule"
+        "categories whose rows moved; derived in attacks/attribute_attacks.py from the chain rule"
     )
     needs_known: ClassVar[bool] = False
 
     def refusal(self, view: View) -> str:
-        """What is there instead of matrices of which something stays unmoved."""
-        return "" if moves(view) else unread(view, "matrices of which some rows stay unmoved")
+        """Reason for not running: no matrix has rows that stay unmoved; empty if one has."""
+        return "" if moves(view) else explain(view, "matrices of which some rows stay unmoved")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """The category of every subject who is not known, or of nobody."""
+        """Guesses the category of every unknown subject, or of no subject."""
         known = np.zeros(0, dtype=np.int64) if background.known is None else background.known
         labels = np.zeros(0, dtype=np.int64) if background.labels is None else background.labels
         places = list(_places(moves(view), background.n_classes))
@@ -281,17 +280,17 @@ class AttributeRows:
             return Labels(users=known[:0], codes=labels[:0])
         users, codes, certain = best[0]
         subjects = users if background.subjects is None else background.subjects
-        asked = np.isin(users, subjects) & ~np.isin(users, known)
-        return Labels(users=users[asked], codes=codes[asked], certain=certain[asked])
+        unknown = np.isin(users, subjects) & ~np.isin(users, known)
+        return Labels(users=users[unknown], codes=codes[unknown], certain=certain[unknown])
 
 
 def _places(
     patterns: dict[str, Moves], classes: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]]:
-    """Of every ``classes`` rows, or columns, that are a category each: three arrays (n,).
+    """Yields the groups of ``classes`` adjacent rows, or columns, that are categories.
 
-    The users, their categories, and whether they moved one. Who moved nothing at all is given the
-    most frequent category.
+    Each group gives three arrays (n,): users, their categories, and whether they moved one. Users
+    who moved nothing at all get the most frequent category.
     """
     for pattern in patterns.values():
         active: NDArray[np.bool_] = np.asarray(pattern.moved.any(axis=1))
@@ -308,6 +307,6 @@ def _places(
 def _agreement(
     users: NDArray[Any], codes: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 ) -> int:
-    """How many known users have the category that was read."""
-    _, mine, theirs = np.intersect1d(users, known, return_indices=True)
-    return int(np.count_nonzero(codes[mine] == labels[theirs]))
+    """Number of known users whose category is the one read."""
+    _, of_users, of_known = np.intersect1d(users, known, return_indices=True)
+    return int(np.count_nonzero(codes[of_users] == labels[of_known]))

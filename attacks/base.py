@@ -1,7 +1,7 @@
-"""What every attack needs and gives.
+"""Interface of all attacks: background knowledge, results, and the protocol ``Attack``.
 
-An attack sees a ``View`` and its background knowledge, never the truth it is scored against:
-it returns guesses, and the auditor's games hold them against the truth.
+An attack sees a ``View`` and its background knowledge, but never the truth that scores it. It
+returns guesses, and the auditor's games compare them with the truth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedrec_auditor.targets.transcript import View
 
 
 class AttackFamily(StrEnum):
-    """What kind of secret an attack is after."""
+    """Kind of secret that an attack infers."""
 
     ATTRIBUTE = "attribute inference"
     MEMBERSHIP = "membership inference"
@@ -30,18 +30,20 @@ class AttackFamily(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
-    """What the adversary knows beside the view.
+    """Knowledge of the adversary beside the view.
 
-    For attribute inference: ``known`` are positions of users whose label is known, ``labels``
-    their class codes (len(known),), ``n_classes`` their number, and ``side`` a feature matrix
-    (n_users, d) of the users' other attributes; ``subjects`` are the users it is after, the known
-    ones among them, by default all. ``candidates`` are
-    (user, item) pairs, (m, 2), to be told apart in membership inference. ``prior`` are log-odds of
-    interactions that are known without the messages: of each candidate (m,), or, where there are
-    none, of each item (n_items,). ``profiles`` (n, n_items) are the ratings of whole users to be
-    told apart; ``references`` are views of trainings by the adversary, of some of these users each,
-    and ``included`` (len(references), n) who is in which. ``met`` (n_users, n_items) are items that
-    are known to be some user's, where a message is to be found again by them.
+    known: positions of users whose class is known, for attribute inference (k,)
+    labels: classes of the known users (k,)
+    n_classes: number of classes
+    side: other attributes of all users, as features (n_users, d)
+    subjects: positions of the users to infer about, including known ones; None for all users
+    candidates: (user, item) pairs to distinguish in membership inference (m, 2)
+    prior: log-odds of interactions, known without the messages: of each candidate (m,), or of each
+        item without candidates (n_items,)
+    profiles: ratings of users to distinguish in user-level membership inference (n, n_items)
+    references: views of trainings by the adversary, each on some users of ``profiles``
+    included: True if a user of ``profiles`` is in a reference (len(references), n)
+    met: some items known for each user, to find the user's message again (n_users, n_items)
     """
 
     known: NDArray[np.int64] | None = None
@@ -59,12 +61,13 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """A guessed class for users who were not known: (m,) positions and (m,) class codes.
+    """Guessed classes of all unknown users, or of no user if the attack cannot guess.
 
-    For all of them, or for none where the attack cannot tell. ``scores`` (m, n_classes), where the
-    attack has some, are larger for likelier classes, and -inf for classes that it cannot guess.
-    ``read`` names what it read the guesses from, where it had a choice. ``certain`` (m,), of an
-    attack that proves classes, marks the users whose messages settle theirs, whatever the prior.
+    users: positions of the users (m,)
+    codes: guessed classes (m,)
+    scores: larger for likelier classes, -inf for classes out of its reach (m, n_classes)
+    read: name of the reading behind the guesses, if the attack had a choice
+    certain: True if a user's messages prove the class under any prior (m,)
     """
 
     users: NDArray[np.int64]
@@ -76,19 +79,20 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """A score for every candidate, larger for likelier members, or more active users: (m,)."""
+    """Scores of all candidates, larger for likelier members or more active users: (m,)."""
 
     values: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconstruction:
-    """What was guessed of ``users`` (n,): None where an attack cannot tell.
+    """Guesses about users; a field is None if the attack gives no guess of its kind.
 
-    ``items`` (n, n_items) are true where an interaction is guessed, ``vectors`` (n, F) the user
-    vectors, ``ratings`` (n, n_items) those of the items guessed. Behind a shuffler ``users`` count
-    messages, and whose each is is not said. ``certain``, of the shape of
-    ``items``, marks entries that the adversary knows for sure, whatever the prior.
+    users: positions of the users, or numbers of messages with unknown senders (n,)
+    items: True for guessed interactions (n, n_items)
+    vectors: user vectors (n, F)
+    ratings: ratings of the guessed items (n, n_items)
+    certain: True for entries that are proved under any prior (n, n_items)
     """
 
     users: NDArray[np.int64]
@@ -100,10 +104,11 @@ class Reconstruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """How like each message of the last round is to those of each candidate: ``scores`` (n, c).
+    """Similarities of each message of the last round to the earlier messages of each candidate.
 
-    Messages are in the order that is seen. ``candidates`` (c,) are the users who sent before,
-    ascending; where no sender is seen, positions in the round before.
+    scores: similarities; messages are in the order of the view (n, c)
+    candidates: earlier senders, ascending, or positions in the previous round if senders are
+        unknown (c,)
     """
 
     scores: NDArray[np.floating[Any]]
@@ -114,10 +119,10 @@ Inference = Labels | Scores | Reconstruction | Links
 
 
 class Attack(Protocol):
-    """An adversary who guesses secrets from a view and some background.
+    """An adversary that guesses secrets from a view and background knowledge.
 
-    It looks from every vantage at which it can read something: ``refusal`` says where it cannot.
-    One with ``slow = True`` is left out of a quick audit that does not name it.
+    An attack runs at every vantage at which it can read messages; ``refusal`` explains why it
+    cannot run. A quick audit skips attacks with ``slow = True`` unless it names them.
 
     >>> from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
     >>> from fedrec_auditor.accountants.statements import Vantage
@@ -135,46 +140,46 @@ class Attack(Protocol):
 
     @property
     def family(self) -> AttackFamily:
-        """What kind of secret it is after."""
+        """Kind of secret that the attack infers."""
         ...
 
     @property
     def reference(self) -> str:
-        """What it does, and where that is described."""
+        """Description of the method, with its source."""
         ...
 
     @property
     def needs_known(self) -> bool:
-        """Whether it learns from users whose attribute is known to it."""
+        """True if the attack learns from users whose attribute is known."""
         ...
 
     def refusal(self, view: View) -> str:
-        """Why the attack does not run on this view, a sentence; empty where it does.
+        """Reason why the attack does not run on this view, a sentence; empty if it runs.
 
-        It runs where it knows how to read the messages, never to guess at chance level because of
-        a kind of message that it does not know.
+        The attack runs if it can read the kind of the messages. It must not run just to guess at
+        chance level.
         """
         ...
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Inference:
-        """Guess from the view: labels, scores or a reconstruction, by the attack's family.
+        """Guesses from the view: labels, scores, a reconstruction or links, by family.
 
-        Equal generators give equal guesses. InputError if the background lacks what is needed.
+        Equal generators give equal guesses. InputError if the background lacks required knowledge.
         """
         ...
 
 
 @runtime_checkable
 class LearningAttack(Attack, Protocol):
-    """An attack on attributes that learns, and shares its work between several backgrounds."""
+    """A learning attack on attributes, which shares its work between several backgrounds."""
 
     @property
     def reads_columns(self) -> bool:
-        """Whether it needs columns themselves: its work grows with their number in every fit."""
+        """True if the attack needs the columns, so that every fit takes time for all of them."""
         ...
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """What ``infer`` gives for each background, from one reading of the view."""
+        """Runs ``infer`` for each background, and reads the view once."""
         ...

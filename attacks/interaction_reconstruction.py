@@ -11,57 +11,58 @@ from numpy.typing import NDArray
 from fedrec_auditor.attacks import base
 from fedrec_auditor.attacks.base import AttackFamily, Background
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import calibrated_evidence
+from fedrec_auditor.attacks.parts.calibration import calibrate_readers
 from fedrec_auditor.attacks.parts.prior import posterior
-from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
+from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
 from fedrec_auditor.attacks.readers.feature_network import FeatureNetwork
 from fedrec_auditor.attacks.readers.small_readers import Popularity, UserRows
 from fedrec_auditor.targets.transcript import View
 
-# Numbers of one block of posteriors: 8 MiB in float64.
+# Entries in one block of posteriors: 8 MiB in float64.
 _BLOCK = 2**20
 _RANKING = (FeatureNetwork, Popularity, UserRows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionReconstruction:
-    """What a reader tells of the uploads, and the popularity of items and activity of users.
+    """Reconstruction of users' interaction sets, vectors and ratings from a reader's evidence.
 
-    Popularity is what is known of it without the uploads, or else what they all tell together.
+    The posterior combines the evidence with the popularity of items and the activity of users.
+    Popularity is known without the uploads, or else estimated from all of them.
 
     The guessed set maximises each user's expected F1 under the posterior, up to the usual
     approximation 2 sum(posterior of the set) / (its size + sum of all posteriors). (The set of
     entries more probable than not makes the fewest mistakes, but is close to empty under strong
-    noise.) ``certain`` marks entries that are proved whatever the prior: under asymmetric flipping
+    noise.) ``certain`` marks entries that are proved under any prior: under asymmetric flipping
     every reported 0 proves a 0.
 
-    Where whole messages are seen without their senders, the set of each message is guessed: it is
-    that of somebody.
+    If whole messages have unknown senders, the attack guesses the set of each message, which is
+    the set of some user.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.RECONSTRUCTION
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "Bayes' rule on what the readers of messages tell (attacks/readers), which name their "
-        "sources"
+        "Bayes' rule on the evidence of the readers of messages (attacks/readers), which name "
+        "their sources"
     )
 
     def refusal(self, view: View) -> str:
-        """What is there instead of messages that a reader reads, or that they name no user."""
-        hidden = pseudonymous(view)
-        if any(isinstance(reader, _RANKING) for reader in reading.reading(hidden or view)):
-            return "What is seen ranks items, and is no evidence of whole sets."
+        """Reason for not running: no reader reads the messages, or evidence only ranks items."""
+        hidden = as_pseudonymous(view)
+        if any(isinstance(reader, _RANKING) for reader in reading.readers_of(hidden or view)):
+            return "The view only ranks items, and gives no evidence on whole sets."
         return reading.refusal(hidden or view)
 
     def infer(
         self, view: View, background: Background, rng: np.random.Generator
     ) -> base.Reconstruction:
-        """Guess the interaction set of every subject, by default of all who sent something."""
-        hidden = pseudonymous(view)
+        """Guesses the interaction set of every subject, by default of all senders."""
+        hidden = as_pseudonymous(view)
         view = hidden or view
-        asked = None if hidden is not None else background.subjects
-        among = subjects(view).astype(np.int64) if asked is None else asked
-        evidence = calibrated_evidence(view, among)
+        chosen = None if hidden is not None else background.subjects
+        among = subjects(view).astype(np.int64) if chosen is None else chosen
+        evidence = calibrate_readers(view, among)
         sets = certain = None
         if evidence.log_ratio is not None:
             sets = best_f1_sets(posterior(evidence, background.prior))
@@ -76,11 +77,11 @@ class InteractionReconstruction:
 
 
 def best_f1_sets(posterior: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Each row's set of entries with the largest expected F1 (approximately): (n, M) bool.
+    """The set of entries of each row with the largest expected F1 (approximately): (n, M) bool.
 
-    The best set holds the most probable entries, so only its size is searched, all at once. Of
-    none it is as good as it is probable that there is none. Entries of probability 0 are never
-    taken. Memory: blocks of rows, beside the result.
+    The best set consists of the most probable entries, so that only its size is searched. The
+    expected F1 of the empty set is the probability that the true set is empty. Entries of
+    probability 0 are never taken. Memory: blocks of rows, and the result.
     """
     step = max(1, _BLOCK // max(1, posterior.shape[1]))
     chosen = np.empty(posterior.shape, dtype=np.bool_)

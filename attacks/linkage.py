@@ -1,4 +1,4 @@
-"""Linkage: which message of a round is whose, by what the same users sent in rounds before."""
+"""Linkage: finds the sender of each message of a round among the senders of earlier rounds."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from fedrec_auditor.attacks.base import AttackFamily, Background, Links
-from fedrec_auditor.attacks.parts.fingerprints import Batch, fingerprints, likeness, margin, whole
-from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.parts.fingerprints import Batch, compare, fingerprints, margin, per_user
+from fedrec_auditor.attacks.parts.uploads import explain
 from fedrec_auditor.targets.transcript import Kind, RoundView, View
 
 ROUNDS = 2
-"""Most rounds before the last that are read."""
-_LUCK = 2.0  # deviations by which chance may speak for a fingerprint: what a unit of weight costs
-_LEAST = 1e-6  # of a deviation of cosines
+"""Largest number of rounds before the last one that are read."""
+_LUCK = 2.0  # cost of a unit of weight, in standard deviations of the gain by chance
+_LEAST = 1e-6  # smallest standard deviation of cosines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The nearest neighbour by all fingerprints of messages (``fingerprints``), weighted.
+    """Links messages to senders by their nearest neighbour under weighted ``fingerprints``.
 
-    It knows who sent what in earlier rounds and not who sends in the last one: a server whose
-    clients change their pseudonyms, or hide behind a proxy from then on. How much each fingerprint
-    tells is learned on earlier rounds. Behind a proxy it knows no sender at all, and goes by those
-    fingerprints by which one message stands out.
+    The adversary knows the senders of earlier rounds, but not those of the last round: a server
+    whose clients change their pseudonyms, or hide behind a proxy from then on. The weights of
+    fingerprints are learned from earlier rounds. If a proxy hides all senders, the weights depend
+    on how clearly the nearest message stands out.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.LINKAGE
     needs_known: ClassVar[bool] = False
     reference: ClassVar[str] = (
-        "nearest neighbour by weighted cosines of what messages tell of their senders; derived in "
+        "nearest neighbour by weighted cosines of fingerprints of messages; derived in "
         "attacks/parts/fingerprints.py"
     )
 
     def refusal(self, view: View) -> str:
-        """What is there instead of whole messages in two rounds or more."""
+        """Reason for not running: no whole messages of users in at least two rounds."""
         if view.public.parties is not None:
             return "Links messages of single users; these come from parties."
         rounds = linked_rounds(view)
@@ -53,12 +53,12 @@ class Linkage:
             )
         if rounds:
             return "Links messages of different rounds; there is a single round with messages."
-        return unread(view, "whole messages of single users in two rounds")
+        return explain(view, "whole messages of single users in two rounds")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Links:
-        """How like each message of the last round is to those of every candidate.
+        """Computes the similarity of each message of the last round to every candidate.
 
-        Of that round no sender is read.
+        The senders of the last round are not read.
         """
         *before, last = linked_rounds(view)
         if before[-1].uploads is None:
@@ -71,17 +71,18 @@ class Linkage:
                 (np.searchsorted(candidates, users), fingerprints(view, seen))
                 for users, seen in sent
             ]
-        likeliest = likeness(fingerprints(view, last), batches, len(candidates))
-        weights = _weights(batches, len(candidates)) or _standing_out(likeliest)
+        likeliest = compare(fingerprints(view, last), batches, len(candidates))
+        weights = _learn_weights(batches, len(candidates)) or _weigh_by_margin(likeliest)
         scores = sum(np.float32(weight) * likeliest[name] for name, weight in weights.items())
         return Links(scores=np.asarray(scores), candidates=candidates.astype(np.int64))
 
 
-def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
-    """Of each fingerprint, by linking the last of these rounds to those before; empty if none.
+def _learn_weights(batches: list[Batch], candidates: int) -> dict[str, float]:
+    """Weights of fingerprints, learned by linking the last of these rounds to the earlier ones.
 
-    Conditional logistic regression (McFadden 1974) of who sent a message on its cosines with the
-    candidates, in their deviations. Weights are not negative, and cost what chance would gain.
+    Empty if no sender of the last round is in an earlier one. Conditional logistic regression
+    (McFadden 1974) of the sender of a message on its cosines with the candidates, in standard
+    deviations. Weights are nonnegative, and their cost equals the gain that chance would give.
     """
     *before, (whose, sent) = batches
     both = np.isin(
@@ -89,7 +90,7 @@ def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     )
     if not both.any():
         return {}
-    cosines = likeness({name: part[both] for name, part in sent.items()}, before, candidates)
+    cosines = compare({name: part[both] for name, part in sent.items()}, before, candidates)
     names = sorted(cosines)
     deviations = np.array([max(float(cosines[name].std()), _LEAST) for name in names])
     x = np.stack([cosines[name] for name in names]) / deviations[:, None, None]
@@ -107,13 +108,13 @@ def _weights(batches: list[Batch], candidates: int) -> dict[str, float]:
     return dict(zip(names, fitted.x / deviations, strict=True))
 
 
-def _standing_out(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
-    """Weights where no sender is known: by how far the nearest stand out, less chance's margin.
+def _weigh_by_margin(cosines: dict[str, NDArray[np.float32]]) -> dict[str, float]:
+    """Weights of fingerprints without known senders: the margin of the nearest, less 1.
 
-    Of what is nothing but chance the margin is an exponential variable of mean 1.
+    By chance alone, the margin is an exponential variable of mean 1.
     """
     margins = {name: margin(each) for name, each in cosines.items()}
-    beyond = {name: found - 1.0 for name, found in margins.items() if found > 1.0}
+    beyond = {name: size - 1.0 for name, size in margins.items() if size > 1.0}
     if not beyond:
         return {max(sorted(margins), key=lambda name: margins[name]): 1.0}
     return {name: more / max(float(cosines[name].std()), _LEAST) for name, more in beyond.items()}
@@ -126,4 +127,4 @@ def linked_rounds(view: View) -> tuple[RoundView, ...]:
 
 
 def _count(seen: RoundView) -> int:
-    return len(next(iter(whole(seen).values()), ()))
+    return len(next(iter(per_user(seen).values()), ()))

@@ -1,1 +1,1 @@
-"""How a claim is judged: plans, games, estimators, verification and the command line."""
+"""Judgement of claims: plans, games, estimators, verification and the command line."""

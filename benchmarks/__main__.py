@@ -39,7 +39,7 @@ def measured(rows: tuple[Row, ...]) -> Lines:
 
 
 def stored() -> dict[str, Lines]:
-    """What was measured, by benchmark."""
+    """The measured rows, by benchmark."""
     found: dict[str, Lines] = {}
     with RESULTS.open(encoding="utf-8", newline="") as file:
         for name, *cells in list(csv.reader(file))[1:]:

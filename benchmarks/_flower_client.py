@@ -1,9 +1,9 @@
-"""FCF in Flower's simulation engine, a client a user: what ``flower_round`` runs in a process.
+"""FCF in Flower's simulation engine, one client per user: a process that ``flower_round`` starts.
 
-It runs under another interpreter (``FLOWER_PYTHON``), imported by name so that Ray's workers can
-import it too, and knows numpy and Flower only. The server keeps V as it is, so that every round is
-the same job, and prints a line of JSON at the start and after each round: wall-clock and processor
-seconds so far, and the norm of the summed gradients.
+The module runs under another interpreter (``FLOWER_PYTHON``), is imported by name so that Ray's
+workers can import it too, and needs numpy and Flower only. The server keeps V constant, so that
+every round is the same job. At the start and after each round it prints one line of JSON:
+wall-clock and processor seconds so far, and the norm of the summed gradients.
 """
 
 from __future__ import annotations

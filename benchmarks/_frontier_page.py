@@ -18,25 +18,25 @@ _HUES = (
 )
 _WIDTH, _PANEL, _GAP, _LEFT, _HEIGHT, _ROW, _HEAD = 760.0, 250.0, 46.0, 40.0, 130.0, 196.0, 57.0
 _LEAST, _MOST = 0.01, 1e5
-"""Ends of the axis of epsilon: what lies beyond sits there."""
+"""Ends of the axis of epsilon; values beyond are drawn there."""
 _LARGE = """\
 ## At the printed noise, MovieLens 1M
 
-{systems} systems, by attacks on interactions. The data are pairs without times: a random item of
-each user is held out, which favours popular ones. Not trained there: {missing} of {families}
-families.
+{systems} systems, attacked on interactions. The data have no times, so a random item per user is
+held out, which favours popular items. {missing} of {families} families were not trained.
 
 ![The same on MovieLens 1M](frontier-ml-1m.svg)
 
 {says}
 
 """
+_SIMPLE = "popularity, or user and item means"
 LARGE = 100.0
-"""An epsilon at which nothing is left to promise."""
+"""An epsilon from which on a claim is vacuous."""
 
 
 def figure(data: str, rows: Sequence[Setting]) -> Picture:
-    """A row of panels a family on ``data``: utility against attacks, and against epsilon."""
+    """Rows of panels, one per family on ``data``: utility against attacks, and against epsilon."""
     drawn = _legend()
     rows = [row for row in rows if row.data == data]
     rows = [row for row in rows if not math.isnan(_better(row, row.utility))]
@@ -55,9 +55,9 @@ def figure(data: str, rows: Sequence[Setting]) -> Picture:
 
 def _legend() -> list[str]:
     words = (
-        "Line: a system from no noise to the most that was measured; large dot: the printed noise.",
-        "Dashed: popularity, or two means; dotted: a random list, or the mean of all ratings.",
-        "Epsilon: claimed (ring), proved (bar), shown (small dot); at the end what is above 1e5.",
+        "Line: a system from no noise to the most noise measured; large dot: the printed noise.",
+        "Dashed: popularity, or user and item means; dotted: a random list, or the mean rating.",
+        "Epsilon: claimed (ring), proved (bar), shown (small dot); values above 1e5 at the end.",
     )
     return [drawing.text(0, 12 + 15 * place, line, muted=True) for place, line in enumerate(words)]
 
@@ -161,7 +161,7 @@ def _better(row: Setting, value: float) -> float:
 
 
 def without(row: Setting, rows: Sequence[Setting]) -> Setting | None:
-    """The same system without protection."""
+    """The noiseless counterpart of a row's system; None if it was not measured."""
     bare = (each for each in rows if each.family == row.family and each.system == row.twin)
     return next((each for each in bare if not each.noise > 0.0), None)
 
@@ -180,13 +180,13 @@ def told(row: Setting, rows: Sequence[Setting]) -> bool:
 
 
 def learned(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether there is utility to lose: without noise it is shown to beat what reads nobody."""
+    """Whether there is utility to lose: the noiseless counterpart measurably beats popularity."""
     bare = without(row, rows)
     return bare is not None and not blunt(bare)
 
 
 def seen(row: Setting, rows: Sequence[Setting]) -> bool:
-    """Whether attacks gain anything without noise: else they cannot tell what noise buys."""
+    """Whether attacks gain anything without noise; otherwise noise cannot reduce their gain."""
     bare = without(row, rows)
     return bare is not None and bare.gain_low > 0.0
 
@@ -204,14 +204,14 @@ def ahead(row: Setting, other: Setting) -> bool:
 
 
 def blunt(row: Setting) -> bool:
-    """Whether it is not shown to do better than the most popular items, or two means."""
+    """Whether it does not measurably exceed popularity, or user and item means."""
     return not (row.ahead_high < 0.0 if row.metric in ERRORS else row.ahead_low > 0.0)
 
 
 def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
     """Systems of the family that recommend better, by intervals, and leak no more.
 
-    By attacks, and by proofs of an epsilon that says something: else nothing is said.
+    By attacks, and by proofs with an epsilon below ``LARGE``.
     """
     return [
         r.system
@@ -224,7 +224,7 @@ def cheaper(row: Setting, rows: Sequence[Setting]) -> list[str]:
 
 
 def page(rows: Sequence[Setting]) -> str:
-    """The page of the site: the figures, and what they say of the printed settings."""
+    """The page of the site: figures, and results at the printed settings."""
     first, large = ([row for row in rows if row.data == data] for data in STUDY)
     printed = [row for row in first if row.noise == 1.0]
     return _TEMPLATE.read_text(encoding="utf-8").format(
@@ -248,23 +248,23 @@ def _larger(rows: Sequence[Setting]) -> str:
 
 
 def _says(rows: Sequence[Setting]) -> str:
-    """What the rows of one data set say of the printed settings, a list."""
+    """The results of one data set at the printed settings, as a list in Markdown."""
     printed = [row for row in rows if row.noise == 1.0 and row.metric]
     louder = [row for row in printed if row.louder != 1.0]
     known = [row for row in printed if told(row, rows) and row not in louder]
     able = [row for row in known if learned(row, rows) and seen(row, rows)]
     measured = [row for row in able if row.is_read]
     lists = {
-        "cost utility, and attacks were not seen to gain less": [
+        "cost utility, and attacks do not measurably gain less": [
             row for row in measured if costs(row) and not buys(row, rows)
         ],
         "cost utility, and attacks gain less": [
             row for row in measured if costs(row) and buys(row, rows)
         ],
-        "make attacks gain less at no cost that was seen": [
+        "make attacks gain less without a measurable cost": [
             row for row in measured if not costs(row) and buys(row, rows)
         ],
-        "neither cost nor buy anything that was seen": [
+        "have no measurable cost or effect": [
             row for row in measured if not costs(row) and not buys(row, rows)
         ],
     }
@@ -280,40 +280,40 @@ def _says(rows: Sequence[Setting]) -> str:
     untold = [row for row in printed if row not in known and row not in louder]
     scales = ", ".join(f"{row.louder:,.0f}" for row in louder)
     for reason, found in (
-        (f"the noise is {scales} times the printed, to learn", louder),
-        ("no attack reads what the server sees", unread),
+        (f"the noise is {scales} times the printed noise, so that it learns", louder),
+        ("no attack reads the server's view", unread),
         ("attacks gain nothing without noise either", blind),
-        ("without noise it is not shown to do better than popularity, or two means", unlearned),
-        ("not all trainings ended, or there is no interval", untold),
+        (f"the noiseless counterpart does not measurably exceed {_SIMPLE}", unlearned),
+        ("not all trainings finished, or there is no interval", untold),
     ):
         if found:
             names = ", ".join(f"`{row.system}` {_short(row.relative)}".rstrip() for row in found)
             says.append(f"- **Not judged: {len(found)}**, as {reason}: {names}.")
     useful = [row.system for row in printed if not blunt(row)]
     says.append(
-        f"- **{len(useful)} of {len(printed)} are shown to do better than popularity, or two "
-        f"means**{': ' if useful else ''}{_names(useful)}."
+        f"- **{len(useful)} of {len(printed)} measurably exceed {_SIMPLE}**"
+        f"{': ' if useful else ''}{_names(useful)}."
     )
     better = {row.system: cheaper(row, measured) for row in measured}
     said = [f"`{name}` by {_names(others)}" for name, others in better.items() if others]
     if said:
         says.append(
-            "- **Another of the family recommends better, and leaks no more by attacks and by "
-            f"proof**: {'; '.join(said)}."
+            "- **Another system of the family recommends better, and leaks no more by attacks and "
+            f"by proof**: {'; '.join(said)}."
         )
     proved = sorted((row.proved, row.system) for row in printed if not math.isnan(row.proved))
     if finite := [pair for pair in proved if math.isfinite(pair[0])]:
         large = sum(epsilon > LARGE for epsilon, _ in finite)
         says.append(
-            f"- **Of {len(finite)} a proof of a whole user over a training is known, and {large} "
-            f"of these are above {LARGE:g}**; the least is {_epsilon(finite[0][0])} "
-            f"(`{finite[0][1]}`). Of {len(proved) - len(finite)} others none is finite."
+            f"- **{len(finite)} have a finite proved epsilon of a whole user over a training; "
+            f"{large} of these are above {LARGE:g}**. The smallest is {_epsilon(finite[0][0])} "
+            f"(`{finite[0][1]}`). {len(proved) - len(finite)} more have none."
         )
     return "\n".join(says)
 
 
 def _systems(rows: Sequence[Setting]) -> int:
-    """How many systems there are."""
+    """The number of systems."""
     return len({row.system for row in rows})
 
 

@@ -1,4 +1,4 @@
-"""The rows of the frontier: the systems by family, and what is kept of each setting."""
+"""The rows of the frontier: systems by family, and the stored figures of each setting."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ FIRST, *_ = STUDY
 
 @dataclass(frozen=True)
 class Family:
-    """Systems whose utility is measured alike, so that they can stand in one panel.
+    """Systems with the same metric of utility, which share a panel.
 
-    Where the printed settings recommend badly, ``learns`` is true for all of them. ``quick`` audits
-    train for twenty rounds at most. What would take hours has the printed noise alone (``slow``),
-    and what takes minutes on the first data set only is on the others as well (``large``).
+    ``learns`` is true for all of them if they recommend badly with printed settings. ``quick``
+    audits train for twenty rounds at most. ``slow`` families, which would take hours, have the
+    printed noise only; ``large`` ones, which take minutes on the first data set, run on the other
+    data sets as well.
     """
 
     name: str
@@ -48,10 +49,7 @@ FAMILIES = (
         large=True,
     ),
     Family(
-        "fmf-ldp",
-        "Factors of implicit feedback",
-        ("fcf", "mf-np", "fmf-ldp", "random"),
-        large=True,
+        "fmf-ldp", "Factors of implicit feedback", ("fcf", "mf-np", "fmf-ldp", "random"), large=True
     ),
     Family(
         "fedrec",
@@ -80,14 +78,7 @@ FAMILIES = (
     Family(
         "fedncf",
         "Networks and light graphs on devices",
-        (
-            "fedncf",
-            "fedncf-ldp",
-            "fedncf-apm",
-            "fedlightgcn",
-            "fedlightgcn-ldp",
-            "fedlightgcn-apm",
-        ),
+        ("fedncf", "fedncf-ldp", "fedncf-apm", "fedlightgcn", "fedlightgcn-ldp", "fedlightgcn-apm"),
         learns=True,
         large=True,
     ),
@@ -111,14 +102,7 @@ FAMILIES = (
     Family(
         "devices",
         "Ratings that devices hold",
-        (
-            "fmf-lfl",
-            "lfl-sgdmf",
-            "lfl-ldp",
-            "lfl-pretrained",
-            "gd-dr",
-            "obj-pertb",
-        ),
+        ("fmf-lfl", "lfl-sgdmf", "lfl-ldp", "lfl-pretrained", "gd-dr", "obj-pertb"),
         learns=True,
         quick=False,
     ),

@@ -94,5 +94,5 @@ def _opake(module: Any) -> dict[str, Callable[[Scores, Scores, float], float | N
     return {
         "one run, epsilon-delta": lambda first, second, delta: (
             one_run(first, second).eps_delta().epsilon_at(delta=delta, significance=ERROR)
-        ),
+        )
     }

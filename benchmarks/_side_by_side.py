@@ -44,7 +44,7 @@ class Law(Protocol):
 
 @dataclass(frozen=True)
 class Cell:
-    """What one way found on one law over all seeds, and the seconds it took."""
+    """Bounds of one method on one distribution over all seeds, and the seconds they took."""
 
     found: tuple[float, ...]
     truth: float

@@ -39,10 +39,7 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 
 DELTA = 1e-6
 SCOPE = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
+    unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.TRAINING
 )
 PRESENCE = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
 REPLACED = replace(SCOPE, adjacency=Adjacency.REPLACE)
@@ -118,10 +115,7 @@ def jobs() -> tuple[Job, ...]:
             event=SelfComposedDpEvent(response(0.25), 2000),
             others=(("naive convolution", lambda: naive(0.25, 2000)),),
         ),
-        Job(
-            name="50,000 responses of 2.5",
-            event=SelfComposedDpEvent(response(2.5), 50_000),
-        ),
+        Job(name="50,000 responses of 2.5", event=SelfComposedDpEvent(response(2.5), 50_000)),
         Job(
             name="an item table: 107,648 Laplaces of 60",
             event=SelfComposedDpEvent(LaplaceDpEvent(1 / 60), 64 * 1682),

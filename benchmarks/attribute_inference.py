@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import Row
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, condense
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, add_readings
 from fedrec_auditor.auditor.games.attribute import DRAWS
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.components import Dense
@@ -87,8 +87,8 @@ def compared(job: str, view: View, codes: NDArray[np.int64], names: tuple[str, .
         warnings.simplefilter("ignore")
         for name in names:  # compiled beforehand
             member(name).infer(planted(20)[0], background, np.random.default_rng(0))
-        columns = condense(view).reading(SUMMARY).inputs[SUMMARY].values()
-        read = condense(view).reading(SUMMARY)
+        columns = add_readings(view).reading(SUMMARY).inputs[SUMMARY].values()
+        read = add_readings(view).reading(SUMMARY)
         start = time.process_time()
         _ = read.inputs[SUMMARY].products
         row("reading and inner products", "ours", time.process_time() - start, "once for all")
@@ -163,7 +163,7 @@ def on_components(view: View, data: Interactions, groups: tuple[str, ...]) -> No
     """Attack each component with all classifiers, in all draws of the known users."""
     rng = np.random.default_rng(0)
     for group in groups:
-        read = condense(view).reading(f"{group} only")
+        read = add_readings(view).reading(f"{group} only")
         users = read.inputs[f"{group} only"].users.astype(np.int64)
         for attribute in data.attributes.values():
             count = round(0.3 * len(users))

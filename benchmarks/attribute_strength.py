@@ -1,16 +1,16 @@
-"""What attribute inference reaches of what is told: ``python -m benchmarks.attribute_strength``.
+"""Strength of attribute inference: ``python -m benchmarks.attribute_strength``.
 
-Synthetic: users of two classes, 35% and 65%, meet each of 400 items by a coin of their class, whose
-log-odds lean by a normal number of deviation ``lean``. Histories are sent as they are, or each bit
-flipped at epsilon 1. ``oracle`` is given the coins. ``Bayes`` is given how coins were drawn, and
-learns them from the known users: no attacker does better who learns from these alone. Then come the
-project's attacks, and textbook classifiers, as the baseline attack of the Adversarial Robustness
-Toolbox has them (forest, logistic regression, SVM, neighbours), with naive Bayes. AUC, 180 of 600
-users known, means over seeds.
+Synthetic: users of two classes (35% and 65%) interact with each of 400 items with a probability of
+their class; the log-odds of the classes differ by a normal number of deviation ``lean``. Histories
+are sent in the clear, or each bit is flipped at epsilon 1. ``oracle`` knows the probabilities.
+``Bayes`` knows their distribution and learns them from the known users: no attacker that learns
+from these users alone does better. Then come the project's attacks, and textbook classifiers as the
+baseline attack of the Adversarial Robustness Toolbox uses them (forest, logistic regression, SVM,
+neighbours), with naive Bayes. AUC, 180 of 600 users known, means over seeds.
 
-MovieLens 100K: gender, of 30% of users known, nothing else known; textbook classifiers on the
-uploads as they are (but logistic regression, on 2,000 columns at most) and on the interactions that
-readers tell.
+MovieLens 100K: gender, with 30% of the users known and no other knowledge; textbook classifiers on
+the raw uploads (logistic regression on at most 2,000 columns) and on the interactions that readers
+recover.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sklearn.svm import SVC
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import condense
+from fedrec_auditor.attacks.parts.inputs import add_readings
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.reading import evidence
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -126,14 +126,14 @@ def movielens(name: str) -> Areas:
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     users, codes = np.arange(data.n_users), data.attributes["gender"].codes
     found: Areas = defaultdict(list)
-    raw = condense(view).inputs
+    raw = add_readings(view).inputs
     tables = {
         ", raw": raw.get("raw change", raw["summary"]).values(),
         ", read": posterior(evidence(view, users)),
     }
     for draw in range(DRAWS):
         known = np.sort(np.random.default_rng(draw).permutation(users)[: round(KNOWN * len(users))])
-        attacked(condense(view), codes, known, np.setdiff1d(users, known), tables, found)
+        attacked(add_readings(view), codes, known, np.setdiff1d(users, known), tables, found)
     return found
 
 

@@ -1,18 +1,18 @@
-"""One FCF round (F = 64, ML-100K shape, float64) against Flower's simulation with a client a user.
+"""One FCF round (F = 64, ML-100K shape, float64) against Flower's simulation, one client per user.
 
-Flower runs under another interpreter, so that it need not be installed beside the project: name it
-in the environment variable FLOWER_PYTHON, and the table is empty without. To make one:
+Flower runs under another interpreter, so that it need not be installed with the project. The
+environment variable FLOWER_PYTHON names the interpreter; without it the table is empty:
 
     python3 -m venv /tmp/flower && /tmp/flower/bin/pip install 'flwr[simulation]'
     FLOWER_PYTHON=/tmp/flower/bin/python python -m benchmarks flower_round
 
-Its client is a plain numpy one, its server Flower's FedAvg, its backend Ray with one processor a
-worker; the sum of gradients is compared with ours. Processor seconds are those of all processes of
-the simulation. A round of Flower is the mean of the second and later ones, so that workers are
-warm; ours is the best of several, one thread, uploads kept as factors and summed. "Fresh process"
-is everything up to the end of the first round, imports and start of workers included; its peak
-memory is the greatest sum over processes of proportional set sizes, looked at twice a second, for
-Flower, and the resident set for ours.
+Flower's client is plain numpy, its server FedAvg, its backend Ray with one processor per worker;
+the sum of gradients is compared with ours. Processor seconds are those of all processes of the
+simulation. Flower's round is the mean of the second and later rounds, so that workers are warm;
+ours is the best of several, with one thread, uploads kept as factors and summed. "Fresh process" is
+the time to the end of the first round, including imports and start of workers. Its peak memory is
+the largest sum over processes of proportional set sizes, sampled twice a second, for Flower, and
+the resident set for ours.
 """
 
 from __future__ import annotations

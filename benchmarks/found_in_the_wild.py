@@ -39,7 +39,7 @@ def findings() -> dict[str, Finding]:
 
 
 def stored_page() -> str:
-    """The page of what is stored."""
+    """The page of the stored rows."""
     rows = stored()
     return page([(found, rows[place]) for place, found in findings().items()])
 

@@ -1,12 +1,12 @@
-"""What protection costs and what it buys: all systems in one figure.
+"""Costs and effects of protection: all systems in one figure.
 
     python -m benchmarks.frontier [FAMILY ...] [--data ml-100k ml-1m] [--out frontier] [--noise 1]
 
-sweeps the systems of each family over the noise that they declare, three trainings a setting,
-beside the same systems without protection. A killed run goes on where it was. It writes a row for
-each setting to frontier.csv, the figures and the page docs/frontier.md; with ``--quick``, one
-training of twenty rounds at most on synthetic data, it prints the rows. Data are named, or the
-paths of folders that are called so.
+runs the systems of each family over the noise that they declare, with three trainings per setting,
+together with their noiseless counterparts. An interrupted run resumes. The command writes one row
+per setting to frontier.csv, the figures, and the page docs/frontier.md. With ``--quick`` (one
+training of at most twenty rounds on synthetic data) it prints the rows. Data are names, or paths of
+folders with these names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from benchmarks._frontier_rows import (
     write,
 )
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.machine.progress import shown as shown_progress
+from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
 from fedrec_auditor.auditor.plan import members
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
@@ -163,7 +163,7 @@ def _number(value: float | None) -> float:
 
 
 def _cut(family: Family, variant: VariantRow) -> str:
-    """Of how many rounds those are that a quick audit trains for; "" of all."""
+    """The number of rounds if quick audits train for fewer; "" if they train for all."""
     settings = {name: value for name, value in variant.settings.items() if name == "rounds"}
     plan = Plan(settings={variant.target: settings})
     rounds = getattr(make_target(variant.target, plan), "rounds", None) or 0
@@ -171,9 +171,9 @@ def _cut(family: Family, variant: VariantRow) -> str:
 
 
 def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> dict[str, Any]:
-    """Epsilon of a whole user against the server, at whatever delta: the first that is told.
+    """Epsilon of a whole user against the server, at the first delta that has one.
 
-    What is proved of a system that claims nothing is infinity.
+    The proved epsilon of a system without a claim is infinity.
     """
     bounds = [row for row in rows if row.kind == kind]
     for row in bounds:
@@ -187,12 +187,12 @@ def _whole(rows: Sequence[OverTrainingsRow], kind: str, variant: VariantRow) -> 
 
 
 def _is_whole(parts: Sequence[str]) -> bool:
-    """Of a scope; a fifth part is a game of fewer items."""
+    """Whether a scope is of a whole user; a fifth part marks a game with fewer items."""
     return len(parts) == 4 and set(parts) >= WHOLE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """What the command line does."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     names = [family.name for family in FAMILIES]
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names))
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"Expected data called {' or '.join(STUDY)}, got {', '.join(other)}.")
     try:
         for data in given.data:
-            load_data(data)  # what is missing is told before hours of the others
+            load_data(data)  # missing data fail before hours of other work
     except InputError as error:
         parser.error(str(error))
     for data, family in product(given.data, FAMILIES):

@@ -1,9 +1,9 @@
-"""Quick audits of large tables: processor seconds of the whole command, and what it held.
+"""Quick audits of large tables: processor seconds and memory of the whole command.
 
-A made-up table has 50 interactions a user, of items that are drawn as popularity falls with its
-rank. Each audit is a command of its own, of all attacks that a quick audit has, with one worker.
-What a ratio below 1 says is that an interaction of the larger table takes longer. docs/scale.md has
-10^7 interactions, which take minutes: ``python -m benchmarks.large_data 10000000 20000``.
+A synthetic table has 50 interactions per user, with items whose popularity falls with their rank.
+Each audit is a separate command with one worker and all attacks of a quick audit. A ratio below 1
+means that an interaction of the larger table takes longer. docs/scale.md has 10^7 interactions,
+which take minutes: ``python -m benchmarks.large_data 10000000 20000``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def measure() -> tuple[Row, ...]:
 
 
 def audited(name: str, interactions: int, items: int) -> Row:
-    """The quick audit of one target on a table of about so many interactions."""
+    """The quick audit of one target on a table of about this many interactions."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "ratings.parquet"
         count = write(data, interactions, items)

@@ -46,7 +46,7 @@ PEER = "jax_privacy"
 
 
 def scanned(m: int, r: int, v: int) -> float:
-    """The same bound by a scan."""
+    """The bound of ``counted``, computed by a scan."""
 
     def excess(epsilon: float) -> float:
         q = special.expit(epsilon)
@@ -183,9 +183,9 @@ def gaussian_inverse(mu: float) -> Callable[[float], float]:
 
 
 def gaussian_trade_off(found: OneRunGuesses) -> float:
-    """Epsilon of the least ``mu`` that explains the count, if the trade-off is that of Gaussians.
+    """Epsilon of the smallest ``mu`` that explains the count, if the trade-off is Gaussian.
 
-    Of another mechanism it may be wrong, so it is no estimator of ours.
+    For other mechanisms it may be wrong, so the project has no such estimator.
     """
     return gaussian_epsilon(DELTA, found.least_explained(gaussian_inverse, ALPHA))
 

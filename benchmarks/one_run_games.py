@@ -1,10 +1,10 @@
-"""What a one-run game costs beside its training: MovieLens 100K, 1,000 canaries, their defaults.
+"""Time of a one-run game relative to its training: MovieLens 100K, 1,000 canaries, defaults.
 
-The first way of a job trains on all users and canaries, the second one is the game: the same
-training, and the scores of what every vantage of its scopes sees. Least processor seconds of three,
-in turns, one after the other in one process. The note has the bounds of one seed at 95% and delta
-1e-5. ``dp-privrec`` trains for 100 of its 1,000 rounds, and once: its devices take 10 to 15 ms
-each, and 2,943 of them are asked for what is expected, twice.
+The first way of a job trains on all users and canaries. The second way is the game: the same
+training, and scores of the view of every vantage. Times are the smallest processor seconds of three
+alternating runs in one process. The note has the bounds of one seed at 95% and delta 1e-5.
+``dp-privrec`` trains for 100 of its 1,000 rounds, once: its clients take 10 to 15 ms each, and the
+expected message of 2,943 of them is computed twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row
-from fedrec_auditor.auditor.games.canary_game import Ground, Setting
+from fedrec_auditor.auditor.games.canary_game import GameInputs, Setting
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
 from fedrec_auditor.auditor.games.one_run import COINS, SharedTraining
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -74,7 +74,7 @@ def measure() -> tuple[Row, ...]:
     data, rows = load_data("ml-100k"), list[Row]()
     for name, (given, repeats) in TARGETS.items():
         target = make_target(name, Plan(settings={name: given}))
-        ground = Ground(target=target, interactions=data, size=(0, 0))
+        ground = GameInputs(target=target, interactions=data, size=(0, 0))
         for setting in ONE_RUN.settings(ground, np.random.default_rng(0)):
             assert isinstance(setting, Setting)
             rows += timed(setting, repeats)

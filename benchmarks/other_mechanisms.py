@@ -25,7 +25,7 @@ RESULTS = Path(__file__).with_name("OTHER_MECHANISMS.md")
 
 
 def row(case: Case) -> str:
-    """One line of the table: what was claimed, what was found, and what it is due to."""
+    """One line of the table: claim, result and cause."""
     start = time.perf_counter()
     found = case.verify()
     seconds = time.perf_counter() - start

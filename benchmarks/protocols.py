@@ -190,7 +190,7 @@ def _whole(call: Call, name: str, mass: Callable[[Values], Values]) -> Protocol:
 
 
 def scalars() -> Iterator[Protocol]:
-    """Those of ``benchmarks.tightness`` that are not GRR at k = 2."""
+    """The mechanisms of ``benchmarks.tightness`` that are not GRR at k = 2."""
     yield _cells(
         lambda x, rng, size: x + rng.laplace(size=size), "Laplace, epsilon 1", stats.laplace.cdf
     )
@@ -209,7 +209,7 @@ def scalars() -> Iterator[Protocol]:
 
 
 def others() -> Iterator[Protocol]:
-    """Mechanisms that are no frequency protocols."""
+    """Mechanisms that are not frequency protocols."""
     ratio = math.exp(-1)
     yield _whole(
         lambda x, rng, size: x + rng.geometric(1 - ratio, size) - rng.geometric(1 - ratio, size),

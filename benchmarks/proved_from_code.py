@@ -101,10 +101,7 @@ MECHANISMS: dict[str, tuple[Callable[..., Any], list[Any], float]] = {
 def measure() -> tuple[Row, ...]:
     rows = []
     for job, (randomizer, inputs, delta) in MECHANISMS.items():
-        for way, settings in {
-            "proved": {},
-            "sampled": {"trace": False},
-        }.items():
+        for way, settings in {"proved": {}, "sampled": {"trace": False}}.items():
             begun = time.perf_counter()
             with threadpool_limits(1):
                 found = verify_ldp(randomizer, epsilon=20.0, delta=delta, inputs=inputs, **settings)

@@ -1,7 +1,7 @@
-"""What readers tell of one training's uploads: ``python -m benchmarks.readers [TARGET ...]``.
+"""Strength of readers on one training: ``python -m benchmarks.readers [TARGET ...]``.
 
-Every system that sends something of each user, two rounds on MovieLens 100K: the interaction sets
-of up to 300 senders, beside guessing the popular items for everybody, and the time of one core.
+For every system whose users send messages, two rounds on MovieLens 100K: the interaction sets of up
+to 300 senders, compared with guessing popular items for everybody, and the time of one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def row(name: str, data: Interactions) -> str:
     """The line of one system; empty where nothing is linked to a user."""
     target = FAMILIES["targets"].member(name)().shortened(ROUNDS)
     view = target.run(data, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    found = reading.reading(view)
+    found = reading.readers_of(view)
     if not found or view.public.parties is not None:
         return ""
     users = senders(view)[:USERS].astype(np.int64)

@@ -32,7 +32,7 @@ from scipy import sparse
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 
@@ -89,7 +89,7 @@ Made = Callable[[Interactions, int], Scores]
 
 @dataclass(frozen=True)
 class Scored:
-    """What is measured of a target, of scores that anybody computes."""
+    """Utility of a target or of any other scores."""
 
     scores: Scores
     evaluation: Evaluation
@@ -104,7 +104,9 @@ class Scored:
         return self.scores(interactions, users)
 
 
-def measured(scores: Scores, held: Held, evaluation: Evaluation, seed: int) -> tuple[float, ...]:
+def measured(
+    scores: Scores, held: HeldOutData, evaluation: Evaluation, seed: int
+) -> tuple[float, ...]:
     """The metric of the protocol, and that of its baseline: popularity, or two means."""
     target: Any = Scored(scores, evaluation)
     rng = np.random.default_rng(seed)

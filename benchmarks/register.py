@@ -1,8 +1,8 @@
-"""The register: what papers, released code and packages claim, and what was found of it.
+"""The register: claims of papers, released code and packages, with their verdicts.
 
     python -m benchmarks.register [FILE]
 
-writes one page that needs no network: every claim with its verdict, filtered, searched and linked.
+writes one page that needs no network: every claim can be filtered, searched and linked.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ EVENTS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim: ``key`` is its permanent link, ``kind`` where it is made, ``holds`` what is so.
+    """A claim and the judgement of it.
 
-    ``basis`` says who states it; what the audit derived is called so, and is no claim of anybody.
-    ``why`` says what that rests on, ``command`` asks again.
+    ``key`` is its permanent link, ``kind`` its origin, ``holds`` the true value. ``basis`` says who
+    states it; a value that the audit derived is called derived and is not a claim of anybody.
+    ``why`` states the reason, and ``command`` computes the judgement again.
     """
 
     key: str
@@ -122,7 +123,7 @@ def unclaimed() -> dict[str, dict[str, str]]:
 
 
 def of_unclaimed() -> Iterator[Entry]:
-    """What released code without a claim sends."""
+    """Entries of released code without a claim: the messages that it sends."""
     for name, row in unclaimed().items():
         yield Entry(
             key=f"released-{name}",

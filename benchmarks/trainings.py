@@ -1,14 +1,14 @@
-"""Whole trainings as `run` runs them, beside what one would write by hand.
+"""Whole trainings as `run` executes them, compared with code that one would write by hand.
 
 Interactions are synthetic with the counts and the skew of MovieLens 100K (943 users, 1,682 items);
-one thread; every system has its printed settings, and every way keeps each client's upload of all
-rounds. The loop over clients (ratio 1) keeps them as arrays. "numpy, all clients at once" is what a
-careful user writes: uploads as factors, reports or bits, no loop over clients. Of FCF both end with
-the same item table as ours, to rounding; FMF-LDP and DPLCF draw anew, and one step is compared by
-its size. FedRec: the loop in torch has an `nn.Module` per client, batches by hand and its Adam; the
-loop in numpy has backpropagation and Adam by hand on the rows of the client's own items. Both run
-on every 40th client by activity and are extrapolated by the number of minibatches; they consume the
-draws that ours does, and the item table of a client is compared.
+one thread; every system has its printed settings, and every method keeps each client's upload of
+all rounds. The loop over clients (ratio 1) keeps them as arrays. "numpy, all clients at once" is
+what a careful user writes: uploads as factors, reports or bits, no loop over clients. For FCF both
+end with our item table, up to rounding; FMF-LDP and DPLCF draw new noise, and the size of one step
+is compared. FedRec: the loop in torch has one `nn.Module` per client, explicit batches and its
+Adam; the loop in numpy has explicit backpropagation and Adam on the rows of the client's positives.
+Both run on every 40th client by activity and are extrapolated by the number of minibatches; they
+use the same draws as ours, and the item table of a client is compared.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Who of known profiles was trained on: ``python -m benchmarks.user_membership [TARGET ...]``.
+"""Membership of known profiles: ``python -m benchmarks.user_membership [TARGET ...]``.
 
-MovieLens 100K, 20 rounds, four trainings on random halves of the users, seen as another client.
-AUC over all trainings, of profiles as likely in as out, and seconds of one core for all four, by
-what the adversary computes: the joint solve for whose messages add up to the models' steps, how
-models fit profiles against reference models (LiRA online, and RMIA of the first statistic), and
-the attack, which has both. Once with all profiles known, and once with 500 of 943.
+MovieLens 100K, 20 rounds, four trainings on random halves of the users, at the vantage of another
+client. AUC over all trainings, of profiles that are in the training with probability 1/2, and
+seconds of one core for all four, by method: the joint solve, for systems whose messages add up to
+the models' steps; the fit of models to profiles compared with reference models (LiRA online, and
+RMIA of the first statistic); and the attack, which combines both. All profiles are known, or 500 of
+943.
 """
 
 from __future__ import annotations
@@ -36,21 +37,22 @@ Told = Callable[[View, Background], NDArray[np.float64]]
 
 
 def attacked(view: View, background: Background) -> NDArray[np.float64]:
-    """Those of the attack."""
+    """The figures of the attack."""
     return UserMembership().infer(view, background, np.random.default_rng(0)).values
 
 
 def solved(view: View, background: Background) -> NDArray[np.float64]:
     """The joint solve alone, which needs no references."""
     assert background.profiles is not None
-    return profile_fit.shares(view, background.profiles)
+    return profile_fit.solve_participation(view, background.profiles)
 
 
 def compared(view: View, background: Background) -> NDArray[np.float64]:
     """RMIA at gamma = 1: a profile's fit over its mean over references, as a rank."""
     assert background.profiles is not None
     fit, *others = (
-        profile_fit.fits(each, background.profiles)[:, 0] for each in (view, *background.references)
+        profile_fit.fit_features(each, background.profiles)[:, 0]
+        for each in (view, *background.references)
     )
     return np.asarray(rankdata(fit / np.mean(others, axis=0)))
 
@@ -86,7 +88,7 @@ def lines(name: str) -> Iterator[str]:
     for count in KNOWN:
         known = np.sort(np.random.default_rng(9).permutation(data.n_users)[:count])
         client = SimulatedClient.of(target, data)
-        if profile_fit.solves(views(client)[0]):
+        if profile_fit.can_solve(views(client)[0]):
             yield line("joint solve", known, views(client), solved)
         yield line("RMIA, first statistic", known, views(None), compared)
         yield line("LiRA, models' fit", known, views(None), attacked)

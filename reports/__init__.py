@@ -1,5 +1,5 @@
-"""The record of an audit, and its renderings, in four rooms.
+"""The record of an audit and the reports that are rendered from it.
 
-``record`` holds rows, what is judged of them, and the files of a run; ``say`` the words;
-``documents`` what is said, once for every writer; ``writers`` the forms in which it is written.
+``record`` has the rows, their comparison and severity, and the files of a run; ``say`` the wording;
+``documents`` the content of reports, the same for every writer; ``writers`` the output formats.
 """

@@ -1,1 +1,1 @@
-"""What runs: federated recommenders, their randomizers, their data, and their transcripts."""
+"""Federated recommenders under audit, with their randomizers, data and transcripts."""

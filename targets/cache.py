@@ -1,4 +1,4 @@
-"""The cache of data sets: where it is, how one enters it whole, and whether it is still that."""
+"""The cache of data sets: its path, atomic additions to it, and a check of its content."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.datasets.base import Interactions
 
 _DIGESTS = {"ml-100k": "c0347cbde659459a1b467a6a06708f1193fad97c775eb53e422c39344ac18836"}
-"""``Interactions.digest`` of data sets, the same of all their layouts."""
+"""``Interactions.digest`` of data sets, which does not depend on the layout of their files."""
 _PUBLISHED: Mapping[str, tuple[int, int, int]] = {
     "ml-100k": (943, 1_682, 100_000),
     "ml-1m": (6_040, 3_706, 1_000_209),
 }
-"""Users, items and interactions, as publishers and papers count them."""
+"""Numbers of users, items and interactions, as publishers and papers state them."""
 
 
 def cache() -> Path:
-    """FEDREC_AUDITOR_CACHE, else fedrec-auditor in XDG_CACHE_HOME, else in ~/.cache."""
+    """Path: FEDREC_AUDITOR_CACHE, else fedrec-auditor in XDG_CACHE_HOME, else in ~/.cache."""
     if own := os.environ.get("FEDREC_AUDITOR_CACHE"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "fedrec-auditor"
 
 
-def cached(name: str) -> Path | None:
-    """The data set's directory or zip archive in the cache; None if it has neither."""
+def find_cached(name: str) -> Path | None:
+    """The data set's directory or zip archive in the cache; None if neither exists."""
     places = (cache() / name, cache() / f"{name}.zip")
     return next((place for place in places if place.exists()), None)
 
 
-def located(path: Path | None, name: str, title: str, remedy: str) -> Path:
-    """``path``, else the place of ``name`` in the cache; InputError with ``remedy`` if neither."""
-    if place := path or cached(name):
+def locate(path: Path | None, name: str, title: str, remedy: str) -> Path:
+    """``path``, else the path of ``name`` in the cache; InputError with ``remedy`` if neither."""
+    if place := path or find_cached(name):
         return place
     raise InputError(
         f"Expected {title} in the cache, got nothing at {cache() / name} or "
@@ -49,12 +49,12 @@ def located(path: Path | None, name: str, title: str, remedy: str) -> Path:
 
 
 def check_genuine(interactions: Interactions, name: str) -> None:
-    """InputError unless what the cache gave is all of the data set ``name``, and still the same.
+    """Raises InputError unless the cached data set ``name`` is complete and unchanged.
 
-    Its numbers of users, items and interactions are held to the published ones, its digest to the
-    known one, else to that of the first time it was read, which is kept beside it.
+    Its numbers of users, items and interactions must be the published ones. Its digest must be the
+    known one, or else the digest of the first reading, which is stored beside the data set.
     """
-    if (place := cached(name)) is None:
+    if (place := find_cached(name)) is None:
         return
     counts = (interactions.n_users, interactions.n_items, int(interactions.ratings.nnz))
     wrong = _PUBLISHED.get(name, counts) != counts
@@ -64,20 +64,20 @@ def check_genuine(interactions: Interactions, name: str) -> None:
         with suppress(OSError, UnicodeError):
             known = kept.read_text().strip()
         if not known:
-            with suppress(OSError):  # of a cache that others keep
+            with suppress(OSError):  # the cache may be read-only
                 kept.write_text(f"{digest}\n")
     if wrong or known not in ("", digest):
         users, items, pairs = counts
         changed = "" if wrong or name in _DIGESTS else f", or {kept} if you changed them"
         raise InputError(
-            f"Expected {name} at {place} as it is published and was read before, got other data: "
+            f"Expected {name} at {place} as published and as read before, got other data: "
             f"{pairs:,} interactions of {users:,} users and {items:,} items. Remove {place} and "
             f"fetch it again{changed}; or give its path, to use it as it is."
         )
 
 
 def keep(name: str, files: Mapping[str, bytes]) -> Path:
-    """Put ``files`` into the cache by one rename; of two processes at once, either's copy stays."""
+    """Puts ``files`` into the cache by one rename; if two processes do so, one copy stays."""
     place, draft = cache() / name, cache() / f".{name}-{uuid4().hex}"
     try:
         draft.mkdir(parents=True)
@@ -90,8 +90,8 @@ def keep(name: str, files: Mapping[str, bytes]) -> Path:
                 raise
     except OSError as error:
         raise InputError(
-            f"Expected a cache that can be written, got {place.parent} ({error.strerror}). "
-            "Set FEDREC_AUDITOR_CACHE to a directory of yours."
+            f"Expected a writable cache, got {place.parent} ({error.strerror}). "
+            "Set FEDREC_AUDITOR_CACHE to a directory that you can write."
         ) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""How loops are compiled, by numba, which is imported with this module."""
+"""Compilation of loops by numba, which is imported with this module."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def compiled(
     *, kept: bool = True, fastmath: frozenset[str] = frozenset(), **options: Any
 ) -> Callable[[_Function], _Function]:
-    """A decorator: machine code that runs without the interpreter's lock.
+    """Decorator that compiles a function to machine code which runs without the interpreter's lock.
 
-    It is kept beside the source, or in the user's cache directory where that cannot be written, or
-    nowhere: then every process compiles anew. ``options`` are those of ``numba.njit``.
+    If ``kept``, the code is stored beside the source, or in the user's cache directory if the
+    source's directory is not writable. If neither is writable, every process compiles anew.
+    ``options`` are those of ``numba.njit``.
 
-    A function that compiled ones call is not ``kept``: it is a part of its callers, whose last bits
-    would differ between a process that reads it and one that compiled it.
+    Functions that compiled functions call must not be ``kept``: they are inlined into their
+    callers, so that a caller's last bits do not differ between a process that loads the stored code
+    and one that compiles it.
     """
     chosen: dict[str, Any] = {"nogil": True, "fastmath": set(fastmath) or False, **options}
     if not kept:
@@ -33,7 +35,7 @@ def compiled(
     def compile_(function: _Function) -> _Function:
         try:
             made: _Function = numba.njit(cache=kept, **chosen)(function)
-        except RuntimeError:  # there is nowhere to keep it
+        except RuntimeError:  # no directory for the cache is writable
             made = numba.njit(**chosen)(function)
         return made
 

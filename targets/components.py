@@ -1,8 +1,8 @@
-"""One named part of a round's messages, for all clients at once, in the ways it is stored.
+"""Storage formats of a component: one named part of a round's messages, for all clients at once.
 
 Messages are stored compactly: a rank-one gradient as its factors, an item table as the rows that
-changed, noise as its seeds. The protocol sends what ``Component`` shows, and attacks see no more
-(``targets.transcript.Wire``).
+changed, noise as its seeds. The protocol sends the arrays that ``Component`` gives, and attacks see
+nothing else (``targets.transcript.Wire``).
 """
 
 from __future__ import annotations
@@ -28,53 +28,58 @@ _BLOCK = 1 << 23  # numbers of a sum's block: 64 MiB in float64
 
 
 class Kind(StrEnum):
-    """What a message says. The protocol is public, and so is the kind of each of its messages."""
+    """Meaning of a message's numbers.
 
-    GRADIENT = "gradient"  # of the sender's loss, by the model that was broadcast
-    CHANGE = "change"  # the model as the sender trained it, less the broadcast
+    The protocol is public, and so is the kind of each of its messages.
+    """
+
+    GRADIENT = "gradient"  # gradient of the sender's loss with respect to the broadcast model
+    CHANGE = "change"  # the model as the sender trained it, minus the broadcast
     MODEL = "model"  # the model as the sender trained it
     REPORTS = "reports"  # single coordinates of a gradient, randomized
-    BITS = "bits"  # yes or no, randomized or not
-    RATINGS = "ratings"  # a rating each
-    ITEMS = "items"  # a list of items by their places in the catalogue, -1 for none
-    CODES = "codes"  # a list of what stands for items, -1 for nothing
-    VECTOR = "vector"  # what the sender has for itself from round to round, as a user's vector
+    BITS = "bits"  # one bit per item, randomized or not
+    RATINGS = "ratings"  # one rating per item
+    ITEMS = "items"  # a list of item positions in the catalogue, padded with -1
+    CODES = "codes"  # a list of codes that stand for items, padded with -1
+    VECTOR = "vector"  # the sender's own state between rounds, such as a user vector
 
 
-LISTS = (Kind.ITEMS, Kind.CODES)
-"""Kinds of messages that are lists, whose order tells something."""
-OF_DATA = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LISTS)
-"""Kinds of messages that say what their sender has: of several rounds they say more than of one."""
-NOTHING = -1
-"""What fills lists up."""
+LIST_KINDS = (Kind.ITEMS, Kind.CODES)
+"""Kinds of messages that are lists, whose order is informative."""
+DATA_KINDS = (Kind.REPORTS, Kind.BITS, Kind.RATINGS, *LIST_KINDS)
+"""Kinds of messages that describe the sender's data: several rounds reveal more than one round."""
+LIST_PADDING = -1
+"""Padding value of lists."""
 
 
 def check_listed(kind: Kind, values: NDArray[Any], n_items: int, name: str, where: str) -> None:
-    """InputError unless ``values`` are whole numbers, and of items -1 or places in the catalogue.
+    """Raises InputError unless lists hold integers, and item lists -1 or catalogue positions.
 
-    Of other kinds than lists all is well.
+    Messages of kinds other than lists always pass.
     """
-    if kind not in LISTS:
+    if kind not in LIST_KINDS:
         return
     if values.dtype.kind not in "iu":
         raise InputError(
-            f"Expected whole numbers as {name!r} ({kind}) in {where}, got {values.dtype}. Say "
+            f"Expected whole numbers as {name!r} ({kind}) in {where}, got {values.dtype}. State "
             "another kind, or send a list."
         )
-    wrong = values[(values < NOTHING) | (values >= n_items)] if kind is Kind.ITEMS else values[:0]
+    wrong = (
+        values[(values < LIST_PADDING) | (values >= n_items)] if kind is Kind.ITEMS else values[:0]
+    )
     if wrong.size:
         raise InputError(
             f"Expected items from 0 to {n_items - 1}, or -1 for none, as {name!r} in {where}, got "
-            f"{wrong.flat[0]}. Send places in the catalogue, or say the kind codes."
+            f"{wrong.flat[0]}. Send positions in the catalogue, or state the kind codes."
         )
 
 
 class Component(ABC):
     """One named part of a round's messages, for all clients at once.
 
-    A member gives ``shape``, ``dense`` and ``kind``, and in ``parts`` the names of its fields that
-    have an entry a client: arrays, sparse arrays, streams, or components. One that is made of
-    another component, which stands first there, has the kind, the rate and the shape of that.
+    A subclass defines ``shape``, ``dense`` and ``kind``. Its ``parts`` name the fields that have
+    one entry per client: arrays, sparse arrays, streams, or components. If the first of these is a
+    component, the subclass inherits that component's kind, rate and shape.
     """
 
     __slots__ = ()
@@ -82,22 +87,22 @@ class Component(ABC):
 
     @property
     def kind(self) -> Kind:
-        """What the messages say."""
+        """Meaning of the messages' numbers."""
         return _first(self).kind
 
     @property
     def rate(self) -> float | None:
         """Public learning rate: a message moves the broadcast by -rate times the sender's gradient.
 
-        A model moves it by what it is less the broadcast, along the path of all local steps. The
-        rate is negative where the gradient itself is sent, uphill. None where there is no such
-        rate, or where it is not public.
+        A message that is a model moves the broadcast by the model minus the broadcast, summed over
+        all local steps. The rate is negative if the client sends the gradient itself, which points
+        uphill. It is None if no such rate exists, or if it is not public.
         """
         return _first(self).rate
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part, as ``dense`` gives it."""
+        """Shape of one client's message, as ``dense`` returns it."""
         return _first(self).shape
 
     def __len__(self) -> int:
@@ -106,20 +111,23 @@ class Component(ABC):
 
     @abstractmethod
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent, shape (len(clients), *shape)."""
+        """Messages of the clients at these positions, shape (len(clients), *shape)."""
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Which rows these clients put on the wire, (len(clients), *shape[:1]): all of them."""
+        """Flags of the rows that these clients sent, (len(clients), *shape[:1]); all by default."""
         return np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
 
     def largest(self) -> float:
-        """No number is larger in size, and none is NaN; infinite where one must read to know."""
+        """Upper limit of the absolute values; if finite, no value is NaN.
+
+        Infinite if the limit is not known without reading the messages.
+        """
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, shape ``shape``: what secure aggregation lets through.
+        """Sum over all clients, shape ``shape``: the output of secure aggregation.
 
-        In float64, by blocks of clients.
+        Computed in float64, by blocks of clients.
         """
         out = np.zeros(self.shape)
         for block in blocks(len(self), math.prod(self.shape), _BLOCK):
@@ -128,30 +136,31 @@ class Component(ABC):
         return out
 
     def take(self, clients: Ints) -> Self:
-        """The messages of the clients at these positions only, in this order."""
+        """Messages of the clients at these positions only, in this order."""
         own: Any = self
         made: Self = replace(own, **{name: _of(getattr(own, name), clients) for name in own.parts})
         return made
 
     def tail(self, first: int) -> Component:
-        """The same messages from row ``first`` on, of shape (shape[0] - first, *shape[1:])."""
+        """Messages without the rows before ``first``, of shape (shape[0] - first, *shape[1:])."""
         return SomeRows(self, slice(first, None))
 
     def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """Of lists, shape (width,), all that is not ``NOTHING``: its client, its column and itself.
+        """Entries of lists, of shape (width,), other than the padding ``LIST_PADDING``.
 
-        (E,) each, by the places of ``clients`` and in the order of their lists.
+        Returns three arrays (E,): the entry's client (an index into ``clients``), its column and
+        its value, in the order of ``clients`` and of their lists.
         """
         parts = [(np.zeros(0, np.intp),) * 2 + (self.dense(clients[:0]).ravel(),)]
         for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
             sent = self.dense(clients[block])
-            row, column = np.nonzero(sent != NOTHING)
+            row, column = np.nonzero(sent != LIST_PADDING)
             parts.append((row + block.start, column, sent[row, column]))
         row, column, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
         return row, column, entries
 
     def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
-        """Of messages (width,) the entries (E,) of ``clients[row]``, ascending, at ``column``."""
+        """Entries (E,) at ``column`` of messages (width,) of ``clients[row]``; row ascends."""
         parts = [self.dense(clients[:0]).ravel()]
         for block in blocks(len(clients), math.prod(self.shape), _BLOCK):
             some = slice(*np.searchsorted(row, [block.start, block.stop]))
@@ -159,7 +168,7 @@ class Component(ABC):
         return np.concatenate(parts)
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
+        """The ``rows`` (len(clients), k) of each client: shape (len(clients), k, *shape[1:])."""
         out = np.zeros((*rows.shape, *self.shape[1:]))
         for part in blocks(len(clients), math.prod(self.shape), _BLOCK):
             block, each = self.dense(clients[part]), rows[part]
@@ -169,7 +178,7 @@ class Component(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SomeRows(Component):
-    """Some ``rows`` of messages that are made whole, in their order."""
+    """The ``rows`` of messages that are computed in full (``whole``), in the order of ``rows``."""
 
     whole: Component
     rows: slice | Ints
@@ -178,20 +187,20 @@ class SomeRows(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part."""
+        """Shape of one client's message."""
         count, *rest = self.whole.shape
         return (len(np.arange(count)[self.rows]), *rest)
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The rows of these clients."""
+        """The rows of these clients' messages."""
         return self.whole.dense(clients)[:, self.rows]
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Which of the rows these clients put on the wire."""
+        """Flags of the rows that these clients sent."""
         return self.whole.sent(clients)[:, self.rows]
 
     def largest(self) -> float:
-        """Votes on whole messages."""
+        """Upper limit of the absolute values of the full messages."""
         return self.whole.largest()
 
     def total(self) -> NDArray[Any]:
@@ -204,22 +213,22 @@ class Dense(Component):
     """Messages stored as they are: ``values`` has shape (n, *shape)."""
 
     values: NDArray[Any]
-    kind: Kind = field()  # of no default, where the class has a property
+    kind: Kind = field()  # without a default, although the base class has a property
     rate: float | None = None
 
     parts = ("values",)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part."""
+        """Shape of one client's message."""
         return self.values.shape[1:]
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent."""
+        """Messages of the clients at these positions."""
         return self.values[clients]
 
     def largest(self) -> float:
-        """The largest size of its numbers."""
+        """The largest absolute value."""
         return _largest(self.values)
 
     def total(self) -> NDArray[Any]:
@@ -227,16 +236,16 @@ class Dense(Component):
         return np.asarray(self.values.sum(axis=0, dtype=np.float64))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``."""
+        """The ``rows`` of each client's message."""
         return np.asarray(self.values[np.asarray(clients)[:, None], rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Bits(Component):
-    """A bit of every item: whether a client has an entry in ``entries``, a sparse (n, M).
+    """One bit per item: whether a client has an entry in ``entries``, a sparse (n, M).
 
-    With ``flip`` and ``streams`` the bits are flipped on their way out, the same whenever they are
-    read. Memory is that of the entries, and a seed a client.
+    If ``flip`` and ``streams`` are given, the bits are flipped whenever they are read, every time
+    in the same way. Memory: the entries, and one seed per client.
     """
 
     entries: sparse.csr_array
@@ -248,14 +257,14 @@ class Bits(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(M,)."""
+        """Shape of one client's message, (M,)."""
         return (self.entries.shape[1],)
 
     def __len__(self) -> int:
         return int(self.entries.shape[0])
 
     def dense(self, clients: Ints) -> NDArray[np.bool_]:
-        """The bits that these clients sent, (len(clients), M)."""
+        """The bits sent by these clients, (len(clients), M)."""
         out = np.zeros((len(clients), *self.shape), dtype=np.bool_)
         rows, entries = _entries(self.entries.indptr, clients)
         out[rows, self.entries.indices[entries]] = True
@@ -282,34 +291,34 @@ class RankOne(Component):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(M, F)."""
+        """Shape of one client's message, (M, F)."""
         return self.items.shape
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """The gradients that these clients sent, (len(clients), M, F)."""
+        """The gradients sent by these clients, (len(clients), M, F)."""
         x = self.vectors[clients]
         left = self.corrections[clients].toarray() - x @ self.items.T
         return np.asarray(left[:, :, None] * x[:, None, :])
 
     def largest(self) -> float:
-        """A limit by the factors: (max |s| + max |v_i| max |x_u|) max |x_u|, of Euclidean norms."""
+        """Limit from the factors: (max |s| + max |v_i| max |x_u|) max |x_u|, in Euclidean norms."""
         item, user = (_longest(rows) for rows in (self.items, self.vectors))
         limit = (_largest(self.corrections.data) + item * user) * user
         return math.inf if math.isnan(limit) else limit
 
     def total(self) -> NDArray[Any]:
-        """Sum of all gradients, without ever building one: S^T X - V (X^T X)."""
+        """Sum of all gradients, computed without building any: S^T X - V (X^T X)."""
         x = self.vectors
         return np.asarray(self.corrections.T @ x - self.items @ (x.T @ x))
 
     def tail(self, first: int) -> RankOne:
-        """The rows of V and of s from ``first`` on."""
+        """The gradients of the items from ``first`` on."""
         return RankOne(
             self.vectors, self.items[first:], sparse.csr_array(self.corrections[:, first:])
         )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``: the sparse s is searched, V multiplied there only."""
+        """The ``rows`` of each client's gradient, computed from these rows of s and V only."""
         x, s = self.vectors[clients], self.corrections
         held, entries = _located(s.indptr, s.indices, clients, rows)
         left = -np.einsum("nkf,nf->nk", self.items[rows], x)
@@ -322,23 +331,23 @@ class Rows(Component):
     """A matrix (M, d) of which each client sends, or has changed, some rows only.
 
     Client i's rows are ``ids[indptr[i] : indptr[i + 1]]``, ascending, with ``values`` (nnz, d).
-    Without ``rest`` the other rows are not on the wire: ``dense`` has zeros there, and ``sent``
-    tells them from zeros that were sent. With ``rest`` (M, d), the model they were broadcast, the
-    whole matrix is on the wire; whoever knows the broadcast sees which rows were touched.
-    Memory is nnz d numbers instead of n M d.
+    Without ``rest``, the other rows are not sent: ``dense`` has zeros there, and ``sent``
+    distinguishes them from zeros that were sent. With ``rest`` (M, d), the model that was broadcast
+    to the clients, each client sends the whole matrix, and an adversary who knows the broadcast
+    sees which rows the client changed. Memory is nnz d numbers instead of n M d.
     """
 
     indptr: Ints
     ids: Ints
     values: NDArray[Any]
     count: int
-    kind: Kind = field()  # of no default, where the class has a property
+    kind: Kind = field()  # without a default, although the base class has a property
     rate: float | None = None
     rest: NDArray[Any] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(M, d)."""
+        """Shape of one client's message, (M, d)."""
         return (self.count, *self.values.shape[1:])
 
     def __len__(self) -> int:
@@ -356,7 +365,7 @@ class Rows(Component):
         return out
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Which rows these clients put on the wire, (len(clients), M)."""
+        """Flags of the rows that these clients sent, (len(clients), M)."""
         if self.rest is not None:
             return super(Rows, self).sent(clients)
         out = np.zeros((len(clients), self.count), dtype=np.bool_)
@@ -365,24 +374,24 @@ class Rows(Component):
         return out
 
     def largest(self) -> float:
-        """The largest size of what it stores."""
+        """The largest absolute value of the stored numbers."""
         return max(_largest(self.values), 0.0 if self.rest is None else _largest(self.rest))
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, in float64, by blocks of rows: no copy of all values is made."""
+        """Sum over all clients, in float64, by blocks of rows, without a copy of all values."""
         out = np.zeros(self.shape)
         for block in blocks(len(self.ids), math.prod(self.shape[1:]), _BLOCK):
             ids, change = self.ids[block], self.values[block].astype(np.float64)
             if self.rest is not None:
                 change -= self.rest[ids]
-            pick = sparse.csc_array(  # one entry a column
+            pick = sparse.csc_array(  # one entry per column
                 (np.ones(len(ids)), ids, np.arange(len(ids) + 1)), shape=(self.count, len(ids))
             )
             out += np.asarray(pick @ change)
         return out if self.rest is None else out + len(self) * self.rest.astype(np.float64)
 
     def tail(self, first: int) -> Rows:
-        """What was sent, or changed, of the rows from ``first`` on."""
+        """The rows from ``first`` on that clients sent or changed."""
         kept = self.ids >= first
         return replace(
             self,
@@ -394,7 +403,7 @@ class Rows(Component):
         )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``, searched among those that are stored."""
+        """The ``rows`` of each client's matrix, looked up among the stored rows."""
         held, entries = _located(self.indptr, self.ids, clients, rows)
         if self.rest is None:
             out = np.zeros((*rows.shape, *self.shape[1:]), self.values.dtype)
@@ -404,15 +413,15 @@ class Rows(Component):
         return out
 
     def take(self, clients: Ints) -> Rows:
-        """The rows of these clients."""
+        """Messages of the clients at these positions only, in this order."""
         rows, entries = _entries(self.indptr, clients)
         indptr = np.append(0, np.cumsum(np.bincount(rows, minlength=len(clients))))
         return replace(self, indptr=indptr, ids=self.ids[entries], values=self.values[entries])
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaid(Component):
-    """Tables of which each client has changed some rows: ``rows`` instead of those of ``table``."""
+class OverlaidTables(Component):
+    """Tables in which each client's ``rows`` replace the same rows of its ``table``."""
 
     table: Component
     rows: Rows
@@ -427,11 +436,11 @@ class Overlaid(Component):
         return out
 
     def largest(self) -> float:
-        """The larger one of both."""
+        """The larger limit of the table's and the rows'."""
         return max(self.table.largest(), self.rows.largest())
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``."""
+        """The ``rows`` of each client's table."""
         out = self.table.picked(clients, rows)
         held, entries = _located(self.rows.indptr, self.rows.ids, clients, rows)
         out[held] = self.rows.values[entries[held]]
@@ -439,19 +448,22 @@ class Overlaid(Component):
 
 
 class Randomizer(Protocol):
-    """A local randomizer of whole messages, with one stream of coins a client."""
+    """A local randomizer of whole messages, with one stream of randomness per client."""
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape) as they are sent, of the same shape."""
+        """Returns the randomized messages, of the shape (n, *shape) of ``values``."""
         ...
 
 
 @runtime_checkable
-class Placed(Randomizer, Protocol):
+class PositionalRandomizer(Randomizer, Protocol):
     """A randomizer whose draw for an entry depends on the entry's place in its message."""
 
     def skipping(self, count: int | Ints) -> Randomizer:
-        """The same of messages that begin ``count`` entries later, all or (n,) each."""
+        """The randomizer for messages without their first ``count`` entries.
+
+        ``count`` is one number for all messages, or one number per message (n,).
+        """
         ...
 
 
@@ -460,25 +472,28 @@ class Summable(Randomizer, Protocol):
     """A randomizer whose noise does not depend on the values."""
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """The sum of messages from that of their values, without making any of them."""
+        """The sum of the randomized messages, from the ``total`` of the values.
+
+        No single message is computed.
+        """
         ...
 
 
 @runtime_checkable
-class Limited(Randomizer, Protocol):
-    """A randomizer whose numbers are limited in size by those that it is given, but for NaN."""
+class Limiter(Randomizer, Protocol):
+    """A randomizer whose output is limited in absolute value by its input, unless that is NaN."""
 
     def limit(self, largest: float) -> float:
-        """The size that no number sent exceeds, of values that do not exceed ``largest``."""
+        """Limit of the output's absolute values for input of absolute values up to ``largest``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Randomized(Component):
-    """Messages that are randomized on their way out, and stored by what they are made of.
+class RandomizedMessages(Component):
+    """Randomized messages, stored as the ``clean`` messages and the seeds of their noise.
 
-    Noise fills every entry of an item matrix; a training of it would fill the disk. So it is drawn
-    again, the same, whenever ``dense`` asks (``Streams``).
+    Noise fills every entry of an item matrix, and the noisy messages of a whole training would fill
+    the disk. Therefore ``dense`` draws the same noise again at every call (``Streams``).
     """
 
     clean: Component
@@ -488,32 +503,34 @@ class Randomized(Component):
     parts = ("clean", "streams")
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent."""
+        """Randomized messages of the clients at these positions."""
         return self.randomize(self.clean.dense(clients), self.streams.take(clients))
 
     def largest(self) -> float:
-        """The randomizer's limit, of numbers."""
-        if isinstance(self.randomize, Limited) and math.isfinite(clean := self.clean.largest()):
+        """The randomizer's limit, if it and the clean messages have one; else infinity."""
+        if isinstance(self.randomize, Limiter) and math.isfinite(clean := self.clean.largest()):
             return self.randomize.limit(clean)
         return math.inf
 
     def total(self) -> NDArray[Any]:
-        """Sum over all clients, by blocks of them, or of noise that is added as a whole."""
+        """Sum over all clients: by blocks of clients, or from the clean sum if ``Summable``."""
         if isinstance(self.randomize, Summable):
             return self.randomize.summed(self.clean.total(), self.streams)
-        return super(Randomized, self).total()
+        return super(RandomizedMessages, self).total()
 
     def tail(self, first: int) -> Component:
-        """Without drawing what comes before, where a draw depends on its place."""
-        if not isinstance(self.randomize, Placed):
-            return super(Randomized, self).tail(first)
+        """The rows from ``first`` on; a positional randomizer skips the earlier draws."""
+        if not isinstance(self.randomize, PositionalRandomizer):
+            return super(RandomizedMessages, self).tail(first)
         skipped = first * math.prod(self.shape[1:])
-        return Randomized(self.clean.tail(first), self.randomize.skipping(skipped), self.streams)
+        return RandomizedMessages(
+            self.clean.tail(first), self.randomize.skipping(skipped), self.streams
+        )
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``, of which each is drawn as a message of its own."""
-        if not isinstance(self.randomize, Placed):
-            return super(Randomized, self).picked(clients, rows)
+        """The ``rows`` of each client's message; a positional randomizer draws only these."""
+        if not isinstance(self.randomize, PositionalRandomizer):
+            return super(RandomizedMessages, self).picked(clients, rows)
         clean = self.clean.picked(clients, rows)
         single = self.randomize.skipping(rows.ravel() * math.prod(self.shape[1:]))
         streams = self.streams.take(np.repeat(clients, rows.shape[1]))
@@ -523,11 +540,13 @@ class Randomized(Component):
 
 @dataclass(frozen=True, slots=True)
 class Reports(Component):
-    """k reports a client of one coordinate of a matrix each, as +B or -B.
+    """k reports per client, each +B or -B for one coordinate of the client's matrix.
 
-    ``index`` is (n, k), a flat position in the matrix; ``positive`` is (n, k), whether +B was
-    sent. ``magnitude`` is B and public. ``shape`` is that of the matrix, (M, F). ``clean`` are the
-    matrices that they report on, where the system keeps them.
+    index: flat position of the reported coordinate in the matrix (n, k)
+    positive: whether the report is +B (n, k)
+    magnitude: B, which is public
+    shape: shape of the matrix (M, F)
+    clean: the matrices that the reports describe, if the system keeps them
     """
 
     index: Ints
@@ -549,14 +568,14 @@ class Reports(Component):
         return np.asarray((sums * (self.magnitude / k)).reshape(n, *self.shape))
 
     def total(self) -> NDArray[Any]:
-        """Sum over clients of their estimates."""
+        """Sum of all clients' estimates."""
         size = math.prod(self.shape)
         counts = np.bincount((2 * self.index + self.positive).ravel(), minlength=2 * size)
         sums = counts[1::2] - counts[::2]
         return np.asarray((sums * (self.magnitude / self.index.shape[1])).reshape(self.shape))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows``: the few reports that fall into them."""
+        """The ``rows`` of each client's estimate, from the reports about these rows."""
         width, index = self.shape[1], self.index[clients]
         out = np.zeros((*rows.shape, width))
         for k, row in enumerate(rows.T):
@@ -566,13 +585,13 @@ class Reports(Component):
         return np.asarray(out * (self.magnitude / index.shape[1]))
 
     def split(self) -> Reports:
-        """Every report as a message of its own."""
+        """The reports as separate messages of one report each."""
         index, positive = self.index.reshape(-1, 1), self.positive.reshape(-1, 1)
         return Reports(index, positive, self.magnitude, self.shape)
 
 
 def _largest(values: NDArray[Any]) -> float:
-    """The largest size of these numbers, infinite if one is NaN; no copy of them is made."""
+    """The largest absolute value, infinite if a value is NaN; computed without a copy."""
     if not values.size:
         return 0.0
     ends = float(values.max()), float(values.min())
@@ -580,25 +599,24 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 def _longest(rows: NDArray[Any]) -> float:
-    """The largest Euclidean norm of a row, infinite if a number is NaN."""
+    """The largest Euclidean norm of a row, infinite if a value is NaN."""
     return math.sqrt(_largest(np.einsum("nd,nd->n", rows, rows, dtype=np.float64)))
 
 
 def _first(made: Component) -> Component:
-    """The component that another one is made of."""
     first: Component = getattr(made, made.parts[0])
     return first
 
 
 def _of(part: Any, clients: Ints) -> Any:
-    """What is there of these clients."""
+    """The entries of these clients in a field that has one entry per client."""
     if isinstance(part, np.ndarray | sparse.csr_array):
         return part[clients]
     return None if part is None else part.take(clients)
 
 
 def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Position among ``clients``, and among all entries, of every entry of theirs."""
+    """For every entry of these clients: its index into ``clients``, and into all entries."""
     starts, sizes = indptr[clients], np.diff(indptr)[clients]
     rows = np.repeat(np.arange(len(clients)), sizes)
     offsets = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -608,7 +626,7 @@ def _entries(indptr: Ints, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.
 def _located(
     indptr: Ints, ids: Ints, clients: Ints, wanted: Ints
 ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Whether ``wanted`` (n, k) are among each client's ``ids``, ascending, and at which entry."""
+    """Whether ``wanted`` (n, k) are among each client's ascending ``ids``, and at which entry."""
     owners, entries = _entries(indptr, clients)
     if not len(entries):
         return np.zeros(wanted.shape, np.bool_), np.zeros(wanted.shape, np.intp)

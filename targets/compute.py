@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute(Checked):
-    """Where and how clients are simulated.
+    """Device, threads and memory of the simulation of clients.
 
     ``device`` is a torch device ("cpu", "cuda", "cuda:1") for targets whose clients are trained in
-    torch. ``threads`` is that of one process. Uploads of a training that exceed ``memory`` bytes
-    are kept in memory-mapped files under ``folder`` (a temporary one by default), removed with the
-    transcript. The last bits of floating-point results may depend on the device, which is named in
-    an audit's provenance; not on threads or memory.
+    torch. ``threads`` is the number of threads of one process. Uploads of a training that exceed
+    ``memory`` bytes are stored in memory-mapped files under ``folder`` (a temporary one by default)
+    and removed with the transcript. The last bits of floating-point results may depend on the
+    device, which an audit's provenance names, but not on threads or memory.
     """
 
     device: str = "cpu"
@@ -40,7 +40,9 @@ SHARE = 1 / 4
 
 
 def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
-    """Slices of ``count`` things of so many ``numbers`` each: ``most`` numbers, or one thing.
+    """Slices of ``count`` elements of ``numbers`` numbers each.
+
+    A slice has at most ``most`` numbers, but at least one element.
 
     >>> list(blocks(5, 4, most=8))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -50,17 +52,17 @@ def blocks(count: int, numbers: int, most: int) -> Iterator[slice]:
 
 
 def one_thread(user_api: Literal["blas", "openmp"] | None = "blas") -> AbstractContextManager[Any]:
-    """A context in which BLAS, or every pool (None), works in one thread.
+    """A context in which BLAS, or every thread pool (None), uses one thread.
 
-    Threads cost small products more than they save. Only pools that are loaded are held.
+    For small products threads cost more than they save. Only pools that are loaded are limited.
     """
-    held: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
-    return held
+    limit: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
+    return limit
 
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """A context in which torch has ``count`` threads of its own."""
+    """A context in which torch uses ``count`` threads."""
     import torch
 
     before = torch.get_num_threads()
@@ -73,14 +75,14 @@ def torch_threads(count: int) -> Iterator[None]:
 
 @lru_cache(1)
 def _pools(modules: int) -> ThreadpoolController:
-    """The pools of threads of this process; looked for anew after further imports."""
+    """The thread pools of this process, searched anew after further imports."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 def reach(device: str) -> None:
-    """InputError unless torch can put a number on ``device``."""
+    """Raises InputError unless torch can put a number on ``device``."""
     import torch
 
     try:
@@ -88,6 +90,6 @@ def reach(device: str) -> None:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0]
         raise InputError(
-            f"Expected a device that torch reaches, got device={device!r} ({first}). "
+            f"Expected a device that torch can use, got device={device!r} ({first}). "
             "`auditor doctor` lists them; leave it out for the CPU."
         ) from error

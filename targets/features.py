@@ -1,4 +1,4 @@
-"""Features: what a device can say about its user, as numbers."""
+"""Features: numbers that a device computes from its user's ratings and attributes."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ ATTRIBUTES = ("gender", "occupation", "age_group")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserFeatures:
-    """``values`` (n_users, len(names)) float32, one named column a feature."""
+    """Features of all users: ``values`` (n_users, len(names)), float32, one column per feature."""
 
     values: NDArray[np.float32]
     names: tuple[str, ...]
 
 
 def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatures:
-    """What Table I of the FedRec paper lists, from each user's own ratings and attributes alone.
+    """Computes the features in Table I of the FedRec paper, per user from the user's own data.
 
-    In this order: the number of rated items; for each level 1 to 5 the number of ratings and their
-    share; the shares of low (1, 2) and high (4, 5) ratings; the entropy of the shares; median,
-    least, largest and mean rating; then one-hot gender, occupation and age group, where they are
-    known. A user without ratings has zeros in all but the attributes.
+    The columns, in this order: the number of rated items; the number of ratings of each level 1 to
+    5; their shares; the shares of low (1, 2) and high (4, 5) ratings; the entropy of the shares;
+    median, least, largest and mean rating; then one-hot gender, occupation and age group, as far as
+    the data have these attributes. A user without ratings has zeros except for the attributes.
 
-    The paper says no scale. A device cannot see other users' data, so nothing here is standardised
+    The paper states no scale. A device cannot see other users' data, so no feature is standardised
     over users: numbers n become log(1 + n), ratings are divided by the scale's ``best`` (public
-    knowledge), the entropy by log 5; so all but the numbers lie in [0, 1] for ratings in
-    (0, best]. The level of rating r is 5 r / best rounded up, at least 1 and at most 5: half stars
-    count for the level above. Where ages are in years, or age codes that are years, they are put
+    knowledge), and the entropy by log 5; so all features but the numbers lie in [0, 1] for ratings
+    in (0, best]. The level of rating r is 5 r / best rounded up, at least 1 and at most 5: half
+    stars count for the level above. If ages are years, or age codes that are years, they are put
     into the table's three groups. Occupations have as many columns as the data have categories.
 
-    Memory: about 60 bytes a rating beside the result. InputError if ``best`` is not positive.
+    Memory: about 60 bytes per rating in addition to the result. Raises InputError if ``best`` is
+    not positive.
 
-    Source: Zhang et al., Table I; ``z_u = E_U x_u`` takes them (section 3.1).
+    Source: Zhang et al., Table I; section 3.1 uses the features in ``z_u = E_U x_u``.
     """
     if not 0 < best < np.inf:
         raise InputError(f"Expected best > 0, got best={best}. Name the scale's best rating.")
@@ -93,16 +94,16 @@ def user_features(interactions: Interactions, *, best: float = 5.0) -> UserFeatu
 
 
 def count_user_features(interactions: Interactions) -> int:
-    """How many columns ``user_features`` has for these data, without making them.
+    """Number of columns of ``user_features`` for these data, without computing them.
 
-    18 of the ratings, and one a category of each attribute that is known.
+    These are 18 for the ratings, and one per category of each attribute that the data have.
     """
     known = _grouped(interactions)
     return OF_RATINGS + sum(len(known[key].categories) for key in ATTRIBUTES if key in known)
 
 
 def _grouped(interactions: Interactions) -> dict[str, Attribute]:
-    """The attributes, with ages in years put into groups; ages that are no years are groups."""
+    """The attributes, with ages in years put into groups; other ages count as groups already."""
     known = dict(interactions.attributes)
     if "age_group" in known or "age" not in known:
         return known

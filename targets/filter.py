@@ -1,4 +1,4 @@
-"""Filter: the ratings that are high enough, and the users and items with enough of them."""
+"""Filter: selects high ratings, and users and items with enough of them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from fedrec_auditor.targets.settings import Checked, NotNegative, WholeOrNone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter(Checked):
-    """Ratings of ``min_rating`` and more; of these, users and items with enough interactions.
+    """Keeps ratings of at least ``min_rating``, then users and items with enough interactions.
 
-    What is left is the largest part whose users have ``min_user`` interactions and whose items
-    ``min_item``. PrivRec counts ratings above 3 as interactions (section 3.1): ``min_rating`` = 4.
+    The result is the largest part whose users have at least ``min_user`` interactions and whose
+    items have at least ``min_item``. PrivRec counts ratings above 3 as interactions (section 3.1):
+    ``min_rating`` = 4.
 
     Dropping a user takes interactions from items and the other way round, so one pass over each
-    leaves some below the limit. The papers that retain "users and items with at least 60
-    interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not say how often they pass; we
-    repeat until nothing changes, because only then does what they say hold of the result. That
-    part does not depend on the order of dropping. A limit of 0 drops none, not even users or items
-    without an interaction; a limit of 1 drops those.
+    leaves some users or items below the limit. The papers that retain "users and items with at
+    least 60 interactions" (DPLCF, section 4.1.1; FMF-LDP, section 4) do not state the number of
+    passes; we repeat them until nothing changes, because only then does the result have the stated
+    property. The result does not depend on the order of dropping. A limit of 0 keeps all, even
+    users or items without an interaction; a limit of 1 drops these.
 
-    Identifiers, attributes, timestamps, genres and titles of what is kept stay as they are.
-    Memory: about 17 bytes an interaction beside the result; time: a pass over what is left for
-    every round, seldom more than ten rounds.
+    Identifiers, attributes, timestamps, genres and titles of the remaining users and items do not
+    change. Memory: about 17 bytes per interaction in addition to the result; time: one pass over
+    the remaining interactions per round, seldom more than ten rounds.
     """
 
     min_user: WholeOrNone = 0
@@ -37,12 +38,12 @@ class Filter(Checked):
     min_rating: NotNegative = 0.0
 
     def __call__(self, interactions: Interactions) -> Interactions:
-        """The part that passes; InputError if that is nothing."""
+        """The part of the interactions that passes the filter; InputError if it is empty."""
         if self.min_rating > 0:
             interactions = interactions.keep(interactions.ratings.data >= self.min_rating)
             if not interactions.ratings.nnz:
                 raise InputError(
-                    f"Expected ratings of {self.min_rating:g} and more in {interactions.name}, got "
+                    f"Expected ratings of at least {self.min_rating:g} in {interactions.name}, got "
                     "none. Lower min_rating."
                 )
         if self.min_user == self.min_item == 0:
@@ -71,7 +72,7 @@ class Filter(Checked):
 def _part(
     interactions: Interactions, users: NDArray[np.int64], items: NDArray[np.bool_]
 ) -> Interactions:
-    """These rows (indices), and these columns (flags)."""
+    """The interactions of these rows (indices) and these columns (flags)."""
     rows = interactions.take(users)
     rows = rows.keep(items[rows.ratings.indices])
     place = np.cumsum(items) - 1
@@ -80,11 +81,7 @@ def _part(
         rows,
         items=rows.items[items],
         ratings=sparse.csr_array(
-            (
-                ratings.data,
-                place[ratings.indices].astype(ratings.indices.dtype),
-                ratings.indptr,
-            ),
+            (ratings.data, place[ratings.indices].astype(ratings.indices.dtype), ratings.indptr),
             shape=(rows.n_users, int(items.sum())),
         ),
         genres=None if rows.genres is None else rows.genres[items],

@@ -1,9 +1,9 @@
-"""Fused loops over Laplace draws of ``Streams``: clip, hash, invert, add, an entry at a time.
+"""Fused loops that clip entries and add the Laplace draws of ``Streams``, one entry at a time.
 
-The draws are those of ``Streams.laplace``, to the last two bits of the logarithm. The loops are
-written so that they vectorize: no branch, no call, no division that may raise, and integers become
-numbers by their bits, for which every processor has an instruction; and without ``fastmath``, so
-that an entry is sent the same bits wherever it stands in a block.
+The draws equal those of ``Streams.laplace`` up to the last two bits of the logarithm. The loops are
+written so that compilers vectorize them: they have no branch, no call and no division that may
+raise, and integers become floats by their bits, for which every processor has an instruction. They
+do not use ``fastmath``, so that the result for an entry does not depend on its place in a block.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _mix(word: np.uint64) -> np.uint64:
 def log(x: float) -> float:
     """The natural logarithm of a positive normal number, within two units in the last place.
 
-    x = 2^k m with m in (sqrt(1/2), sqrt(2)]; log m = 2 atanh(s), s = (m - 1) / (m + 1), by its
+    x = 2^k m with m in (sqrt(1/2), sqrt(2)]; log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the
     series in z = s^2 <= 0.0295, whose terms after z^10 are below 1e-17 of the sum.
     """
     bits = np.float64(x).view(np.uint64)
@@ -65,7 +65,7 @@ def _sent(entry: float, word: np.uint64, clip: float, scale: float) -> float:
 
 @compiled(error_model="numpy")
 def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
-    """``out`` (n, size) from ``flat``, clipped, and the Laplace draws of ``seeds`` (n,)."""
+    """Sets ``out`` (n, size) to ``flat``, clipped, plus Laplace draws of ``seeds`` (n,)."""
     for client in range(flat.shape[0]):
         at = seeds[client]
         for place in range(flat.shape[1]):
@@ -77,7 +77,10 @@ def laplace(flat: Any, seeds: Any, clip: float, scale: float, out: Any) -> None:
 def laplace_rows(
     values: Any, indptr: Any, ids: Any, seeds: Any, clip: float, scale: float, out: Any
 ) -> None:
-    """The same for rows ``ids`` (nnz,) of tables of which client i has ``indptr[i]`` and on."""
+    """Does the same as ``laplace`` for the rows of tables that clients send.
+
+    Client i sends the rows ``ids[indptr[i] : indptr[i + 1]]`` with the numbers in ``values``.
+    """
     width = values.shape[1]
     for client in range(len(seeds)):
         for row in range(indptr[client], indptr[client + 1]):

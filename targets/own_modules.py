@@ -1,4 +1,4 @@
-"""Modules of this program: their folders, and the members of families that they hold."""
+"""Modules of this program: their folders, and the classes that implement members of families."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FOLDERS = tuple(
     Path(__file__).parents[1] / room
     for room in ("accountants", "attacks", "auditor", "reports", "targets")
 )
-"""Folders of our source, in a checkout and where it is installed."""
+"""Folders of this program's source, both in a checkout and in an installation."""
 
 
 def member_name(kind: str, noun: str = "") -> str:
-    """Name of the member whose class is called ``kind``, where a module holds several.
+    """Name of the member whose class is called ``kind``, if a module has several members.
 
-    The ``noun`` of the family may end the name of the class.
+    The class's name may end with the ``noun`` of the family, which the member's name omits.
 
     >>> member_name("DplcfSp"), member_name("LaplaceProtection", "protection")
     ('dplcf-sp', 'laplace')
@@ -28,9 +28,9 @@ def member_name(kind: str, noun: str = "") -> str:
 
 
 def member_class(module: str, noun: str) -> type[Any]:
-    """The class called like its file, or like the file and the noun of its family.
+    """The class that has the name of its file, or of the file and the family's noun.
 
-    InputError if there is none.
+    Raises InputError if there is no such class.
 
     >>> member_class("fedrec_auditor.targets.datasets.synthetic", "dataset").__name__
     'Synthetic'
@@ -41,6 +41,6 @@ def member_class(module: str, noun: str) -> type[Any]:
         if called and isinstance(value, type) and value.__module__ == module:
             return value
     raise InputError(
-        f"Expected a class named after its file in {module}, found none. "
-        f"Rename the class so that it reads {own!r} in lower case."
+        f"Expected a class named after its file in {module}, got none. "
+        f"Rename the class so that its name in lower case is {own!r}."
     )

@@ -1,8 +1,9 @@
-"""What a setting of a target, a learner, a protection or a mechanism may be, said beside its field.
+"""Allowed values of the settings of targets, learners, protections and mechanisms.
 
-A field of the type ``Whole``, ``Positive`` or the like takes such numbers, one of the type ``bool``
-true and false, one of a ``Literal`` its values. ``Checked`` refuses all else. What a setting is, a
-text beside these says, ``Annotated[Whole, "users a round"]``, or the class where it names it.
+The type of a field declares its values: ``Whole``, ``Positive`` and the like stand for ranges of
+numbers, ``bool`` for true and false, a ``Literal`` for its values. ``Checked`` refuses all others.
+The meaning of a setting is a text in its annotation, as in ``Annotated[Whole, "users per round"]``,
+or the sentence of the class's docstring that names it.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from fedrec_auditor.accountants.errors import InputError
 
 TITLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""What a system may be called: files and tasks are named by it."""
+"""Pattern of a system's name, which is part of the names of files and tasks."""
 TITLED = "at most 100 letters, digits, dots and hyphens"
-"""That in words."""
+"""The pattern ``TITLE`` in words."""
 
 
 class Range:
-    """The numbers of an interval such as "(0, 1]"; ``said`` is what an error calls it.
+    """The numbers of an interval such as "(0, 1]", only integers if ``whole``.
 
-    With ``also`` it is those of them of which this holds.
+    ``said`` describes the range in error messages. If ``also`` is given, it must be true of the
+    number, too.
 
     >>> share = Range("(0, 1]")
     >>> share.takes(1), share.takes(0.0), share.takes(True)
@@ -57,8 +59,8 @@ class Range:
         self.said = said or (f"to be a whole number {words}" if whole else f"in {span}")
 
     def takes(self, value: Any) -> bool:
-        """Whether it is such a number; true and false are none."""
-        if type(value) not in self.plain:  # which is quicker to tell than the rest
+        """Whether ``value`` is a number of the range; true and false are not numbers."""
+        if type(value) not in self.plain:  # a check that is faster than the next ones
             if isinstance(value, bool) or not isinstance(value, self.kind):
                 return False
             value = float(value)
@@ -66,7 +68,7 @@ class Range:
 
 
 class Choice:
-    """Some values, as a ``Literal`` has them; ``said`` is what an error calls them."""
+    """A set of values, such as those of a ``Literal``; ``said`` describes it in error messages."""
 
     def __init__(self, values: tuple[Any, ...], said: str = "") -> None:
         self.values = values
@@ -74,7 +76,7 @@ class Choice:
         self.said = said or f"among {', '.join(map(str, values))}"
 
     def takes(self, value: Any) -> bool:
-        """Whether it is one of them, and of its type."""
+        """Whether ``value`` is in the set and has the type of a member."""
         return type(value) in self.types and value in self.values
 
 
@@ -83,9 +85,9 @@ Rule = Range | Choice
 Whole = Annotated[int, Range("[1, inf)", whole=True)]
 WholeOrNone = Annotated[int, Range("[0, inf)", whole=True)]
 Positive = Annotated[float, Range("[1e-100, 1e100]")]
-"""Its square and its inverse are finite doubles, and far from the ends."""
+"""A positive number whose square and inverse are far from the limits of doubles."""
 Budget = Annotated[float, Range("[1e-9, 1e100]")]
-"""An epsilon whose rates doubles hold, and which a verdict tells from another."""
+"""An epsilon whose probabilities are representable as doubles, so that verdicts can compare it."""
 AboveZero = Annotated[float, Range("(0, inf)")]
 Finite = Annotated[float, Range("(-inf, inf)", "to be finite")]
 Scale = Annotated[
@@ -93,7 +95,7 @@ Scale = Annotated[
     Range("(0, 1e6]", "in (0, 1e6]; divide larger ratings"),
     "R, the best rating of the scale",
 ]
-"""Squares of noisy gradients, of R^3, must fit float32."""
+"""Best rating R of a scale; squares of noisy gradients, which grow as R^3, must fit float32."""
 NotNegative = Annotated[float, Range("[0, inf)")]
 Share = Annotated[float, Range("(0, 1]")]
 ProperShare = Annotated[float, Range("(0, 1)")]
@@ -104,11 +106,15 @@ _FLAG = Choice((True, False), "to be true or false")
 
 
 @dataclass(frozen=True)
-class Knob:
-    """The settings that buy privacy: scales of ``noise`` grow with it, ``budgets`` shrink.
+class NoiseSetting:
+    """The settings that set how much noise a system adds.
 
-    A setting of a part is named by its place, such as "protection.epsilon". At ``off`` each leaves
-    next to no noise, and the system stands beside itself: alike in all else.
+    noise: names of settings that grow with the noise, such as scales
+    budgets: names of settings that shrink as the noise grows, such as epsilon
+    off: value of each of these settings at which almost no noise is left, which gives the system's
+        noiseless counterpart
+
+    A setting of a part is named by its path, such as "protection.epsilon".
 
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
     >>> FmfLdp.privacy.turned(FmfLdp(), 4.0)
@@ -120,18 +126,18 @@ class Knob:
     off: float | None = None
 
     def turned(self, system: Any, factor: float) -> dict[str, float]:
-        """These settings of ``system`` with ``factor`` times the noise, by place."""
+        """Values of these settings of ``system`` at ``factor`` times the noise, by path."""
         scales = dict.fromkeys(self.noise, factor) | dict.fromkeys(self.budgets, 1.0 / factor)
         return {place: attrgetter(place)(system) * scale for place, scale in scales.items()}
 
-    def within(self, part: str) -> Knob:
-        """The same of a system that has this part."""
+    def within(self, part: str) -> NoiseSetting:
+        """The noise settings of a system that contains the described system as this part."""
         noise, budgets = ([f"{part}.{n}" for n in names] for names in (self.noise, self.budgets))
-        return Knob(tuple(noise), tuple(budgets))
+        return NoiseSetting(tuple(noise), tuple(budgets))
 
 
 class Checked:
-    """A dataclass whose settings are checked when it is made."""
+    """Base class of dataclasses whose settings are checked on construction."""
 
     __slots__ = ()
 
@@ -140,32 +146,35 @@ class Checked:
 
 
 def check(settings: Any) -> None:
-    """InputError unless every setting is what is declared of it, or left out if it may be None."""
+    """Raises InputError unless every setting has an allowed value, or None as its default."""
     kind: Any = type(settings)
     for name, rule in declared(kind).items():
         value, default = getattr(settings, name), kind.__dataclass_fields__[name].default
         if not (rule.takes(value) or value is default is None):
-            told = f"The default is {default!r}"
+            remedy = f"The default is {default!r}"
             if default is MISSING or default is None:
-                told = "Give another"
-            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}. {told}.")
+                remedy = "Give another"
+            raise InputError(f"Expected {name} {rule.said}, got {name}={value!r}. {remedy}.")
 
 
 @functools.cache
 def declared(kind: type) -> dict[str, Rule]:
-    """The rules of a dataclass by field. What declares no rule has that of the class it extends."""
-    found = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
-    return {field.name: found[field.name] for field in fields(kind) if field.name in found}
+    """The rules of a dataclass, by field; a field without a rule inherits the base class's rule."""
+    rules = {name: rule for name, hint in _hints(kind) if (rule := _rule(hint)) is not None}
+    return {field.name: rules[field.name] for field in fields(kind) if field.name in rules}
 
 
 @functools.cache
 def types(kind: type) -> dict[str, Any]:
-    """What fields are, without what is declared of them: ``float`` of a ``Positive``."""
+    """Types of fields without their annotations: ``float`` for a ``Positive``."""
     return {name: getattr(hint, "__origin__", hint) for name, hint in _hints(kind)}
 
 
 def meaning(kind: type, setting: str) -> str:
-    """What a setting is: the text beside it, or the clause that names it where a class is told."""
+    """Meaning of a setting: the text in its annotation, or the docstring's clause that names it.
+
+    "" if neither exists.
+    """
     beside = [text for name, hint in _hints(kind) if name == setting for text in _beside(hint)]
     if texts := [text for text in beside if isinstance(text, str)]:
         return str(texts[-1])
@@ -177,7 +186,7 @@ def meaning(kind: type, setting: str) -> str:
 
 
 def prose(kind: type) -> str:
-    """What a class says of itself, without examples."""
+    """Docstring of a class, without examples."""
     return (inspect.getdoc(kind) or "").partition(">>>")[0].strip()
 
 
@@ -194,20 +203,20 @@ def _rule(hint: Any) -> Rule | None:
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:
-    """All annotations of a class and those it extends, the base first.
+    """All annotations of a class and its base classes, the base first.
 
-    What only type checkers can resolve stays a text.
+    An annotation that only type checkers can resolve stays a text.
     """
     for base in reversed(kind.__mro__):
         names = vars(sys.modules.get(base.__module__, typing))
         for name, given in inspect.get_annotations(base).items():
-            one = SimpleNamespace(__annotations__={name: given})
+            holder = SimpleNamespace(__annotations__={name: given})
             with suppress(Exception):
-                given = typing.get_type_hints(one, names, include_extras=True)[name]
+                given = typing.get_type_hints(holder, names, include_extras=True)[name]
             yield name, given
 
 
 def numbers(settings: Any) -> dict[str, float]:
-    """All fields that are numbers, for what is published of a run; true and false are 1 and 0."""
-    found = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    return {name: float(value) for name, value in found.items() if isinstance(value, Real)}
+    """All numeric fields, as the public settings of a run; true and false are 1 and 0."""
+    values = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    return {name: float(value) for name, value in values.items() if isinstance(value, Real)}

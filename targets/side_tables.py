@@ -1,4 +1,4 @@
-"""Side tables: files that say more of users and items, joined to interactions by identifier."""
+"""Side tables: files with more columns on users and items, joined by identifier."""
 
 from __future__ import annotations
 
@@ -21,40 +21,43 @@ USUAL = {
     "user": ("user", "userid", "uid", "visitorid", "customerid", "id"),
     "item": ("item", "itemid", "movieid", "productid", "iid", "profileid", "id"),
 }
-"""Names that say which column of a side table holds the identifiers."""
+"""Names of the column of identifiers in a side table."""
 TITLES = ("title", "name", "movietitle", "itemname", "productname")
 GENRES = ("genres", "genre", "tags", "tag", "categories", "category")
 IN_CELLS = ("|", ";", ",")
-"""What may stand between the genres of a cell; the first that some cell has does."""
+"""Separators of the genres in a cell; the first of them that occurs in the column is used."""
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
-"""What a cell without a value holds, in any case."""
+"""Texts of cells without a value, in upper or lower case."""
 DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}( .*)?")
 FEW_NUMBERS, THIRDS = 10, (1 / 3, 2 / 3)
-"""Up to so many different numbers are categories as they are; more are cut at these quantiles."""
+"""Up to ``FEW_NUMBERS`` distinct numbers are categories as they are; more are cut at ``THIRDS``."""
 MOST_CLASSES, LEAST_USERS = 100, 2
-"""Categories of an attribute, and how many users each must have on average."""
+"""Maximum number of an attribute's categories, and minimum number of users per category."""
 MOST_GENRES = 1_000
 Bins = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideTables:
-    """Adds to interactions what the files ``users`` and ``items`` say of them.
+    """Adds attributes of users, and titles, genres and flags of items, from two files.
 
-    Each is a CSV, TSV or Parquet file with a column of identifiers, of a usual name (user_id, item,
-    id) or that which the interactions have in ``columns``. Every other column of ``users`` is an
-    attribute: texts are categories as they are; of numbers those of at most ten different values
-    are too, others are cut into named bins, at the edges that ``bins`` gives for the column (of no
-    edge: not cut) or else in thirds of the users. An empty cell, NA, N/A, NaN or null is no value,
-    and no class (``Attribute``). Of ``items`` the title is read where identifiers are numbers,
-    genres or tags (several in a cell, between bars, semicolons or commas), and all other columns as
-    flags of an item, "column: category", beside the genres.
+    ``users`` and ``items`` are CSV, TSV or Parquet files with a column of identifiers, which has a
+    usual name (user_id, item, id) or the interactions' name of this column in ``columns``.
 
-    A column of dates, or of so many values that none can be guessed, is no attribute. It is left
-    out and told in ``notes``; InputError if ``wanted`` names it, or, of dates of users, if
-    ``wanted`` names nothing. What does not match by identifier is counted in ``notes``; InputError
-    if nothing does, or an identifier stands twice. Memory: 4 bytes a cell, and the texts that
-    differ.
+    Every other column of ``users`` is an attribute. Texts are categories as they are, and so are
+    numbers of at most ten distinct values. Other numbers are cut into named bins, at the edges that
+    ``bins`` gives for the column (with an empty list the column is not cut), or else into thirds of
+    the users. An empty cell, NA, N/A, NaN or null means that the user has no value (``Attribute``).
+
+    The title in ``items`` is read if identifiers are numbers. Genres or tags are read with several
+    of them per cell, separated by bars, semicolons or commas. All other columns become flags of an
+    item, called "column: category", in addition to the genres.
+
+    A column of dates, or with too many distinct values to be guessed, is not an attribute. Such a
+    column is left out, and ``notes`` say so. Raises InputError if ``wanted`` names the column, or
+    if a file of users has dates and ``wanted`` is None. ``notes`` count the identifiers that do not
+    match; raises InputError if none matches, or if an identifier occurs twice. Memory: 4 bytes per
+    cell, and the distinct texts.
     """
 
     users: Path | None = None
@@ -64,17 +67,18 @@ class SideTables:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(
-        self, interactions: Interactions, kept: Callable[[Interactions], Interactions] | None = None
+        self, interactions: Interactions, part: Callable[[Interactions], Interactions] | None = None
     ) -> Interactions:
-        """The interactions with attributes, titles and genres; see the class for errors.
+        """Returns the interactions with attributes, titles and genres; see the class for errors.
 
-        ``kept`` gives the part that is audited: numbers are cut in thirds of its users.
+        ``part`` returns the audited part of the interactions; numbers are cut into thirds of its
+        users.
         """
         read = set[str]()
         if self.items is not None:
             interactions = self._with_items(interactions, self.items, read)
-        if kept is not None:
-            interactions = kept(interactions)
+        if part is not None:
+            interactions = part(interactions)
         if self.users is not None:
             interactions = self._with_users(interactions, self.users, read)
         if strange := sorted(self.bins.keys() - read):
@@ -95,26 +99,26 @@ class SideTables:
         own = as_written(interactions.users, interactions.names)
         row, cells, notes = _read(path, "user", own, self.columns.get("user"))
         read.update(cells)
-        attributes, told = dict(interactions.attributes), list(notes)
+        attributes, remarks = dict(interactions.attributes), list(notes)
         for name, cell in cells.items():
             made = _attribute(cell.take(row), name, path.name, self.bins.get(name))
             if isinstance(made, Attribute):
                 attributes[name] = made
                 if lacking := int(np.count_nonzero(~made.known)):
-                    told.append(f"Users without a value of {name}: {lacking:,}, left out there.")
+                    remarks.append(f"{lacking:,} users have no value of {name}: attacks skip them.")
                 continue
-            asked = made is _DATES if self.wanted is None else name in self.wanted
-            if asked:
+            is_wanted = made is _DATES if self.wanted is None else name in self.wanted
+            if is_wanted:
                 raise InputError(
                     f"Expected categories or numbers in the column {name!r} of {path}, got "
                     f"{made.got} {made.remedy} To leave it out, name others: --attribute."
                 )
-            told.append(f"{name} of {path.name} is no attribute: {made.got} {made.remedy}")
+            remarks.append(f"{name} of {path.name} is not used: {made.got} {made.remedy}")
         return replace(
             interactions,
             name=f"{interactions.name} with {path.name}",
             attributes=attributes,
-            notes=(*interactions.notes, *told),
+            notes=(*interactions.notes, *remarks),
         )
 
     def _with_items(self, interactions: Interactions, path: Path, read: set[str]) -> Interactions:
@@ -123,58 +127,58 @@ class SideTables:
             path, "item", as_written(interactions.items, texts), self.columns.get("item")
         )
         read.update(cells)
-        titles, told = interactions.titles, list(notes)
+        titles, remarks = interactions.titles, list(notes)
         names, flags = list(interactions.genre_names), list[NDArray[np.bool_]]()
         if interactions.genres is not None:
             flags.append(interactions.genres)
         title, genre = (usual_column(tuple(cells), usual) for usual in (TITLES, GENRES))
         for name, cell in cells.items():
-            mine = cell.take(row)
+            column = cell.take(row)
             if name in (title, genre) and name in self.bins:
                 raise InputError(
                     f"Expected bins for a column of numbers, got {name!r} of {path}, which is read "
                     f"as {'titles' if name == title else 'genres'}. Leave its bins out."
                 )
             if name == title:
-                titles = texts or tuple(mine.texts[code] for code in mine.codes)
+                titles = texts or tuple(column.texts[code] for code in column.codes)
                 continue
             if name == genre:
-                words, met = _genres(mine, name, path)
+                words, has = _genres(column, name, path)
             else:
-                made = _attribute(mine, name, path.name, self.bins.get(name))
+                made = _attribute(column, name, path.name, self.bins.get(name))
                 if not isinstance(made, Attribute):
-                    told.append(f"{name} of {path.name} is left out: {made.got} {made.remedy}")
+                    remarks.append(f"{name} of {path.name} is not used: {made.got} {made.remedy}")
                     continue
                 words = tuple(f"{name}: {category}" for category in made.classes)
-                met = made.codes[:, None] == np.arange(len(words))
+                has = made.codes[:, None] == np.arange(len(words))
             names += words
-            flags.append(met)
+            flags.append(has)
         return replace(
             interactions,
             name=f"{interactions.name} with {path.name}",
             genres=np.concatenate(flags, axis=1) if names else None,
             genre_names=tuple(names),
             titles=titles,
-            notes=(*interactions.notes, *told),
+            notes=(*interactions.notes, *remarks),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A column: ``codes`` (n,) into the distinct ``texts``; of no value "" ."""
+    """A column: ``codes`` (n,) into the distinct ``texts``, "" for no value."""
 
     codes: NDArray[np.int32]
     texts: tuple[str, ...]
 
     def take(self, row: NDArray[np.int64]) -> _Cells:
-        """The cells of these rows, "" where one is -1."""
+        """The cells of these rows, "" for row -1."""
         texts = (*self.texts, "")
         return _Cells(np.where(row < 0, len(self.texts), self.codes[row]), texts)
 
 
 @dataclass(frozen=True, slots=True)
 class _Unusable:
-    """What a column holds that is no attribute, and the remedy: two sentences."""
+    """The reason why a column is not an attribute, and the remedy: two sentences."""
 
     got: str
     remedy: str
@@ -184,33 +188,33 @@ _DATES = _Unusable("dates.", "Give an age, a year, or a group of them.")
 
 
 def _are_identifiers(interactions: Interactions) -> bool:
-    """Whether the titles are the items' identifiers, as ``Table`` makes them of texts."""
+    """Whether the titles are the items' identifiers, as in a ``Table`` of text identifiers."""
     numbered = np.array_equal(interactions.items, np.arange(interactions.n_items))
     return numbered and len(interactions.titles) > 0
 
 
 def _is_index(name: str, what: str) -> bool:
-    """Whether a column is called as an identifier or a row number is."""
+    """Whether the name of a column is usual for identifiers or row numbers."""
     plain = re.sub(r"[\W_]", "", name.partition(":")[0].lower())
     return plain in ("", "id", "index", *USUAL[what]) or plain.startswith("unnamed")
 
 
 def _read(
-    path: Path, what: str, own: NDArray[Any], said: str | None
+    path: Path, what: str, own: NDArray[Any], given: str | None
 ) -> tuple[NDArray[np.int64], dict[str, _Cells], tuple[str, ...]]:
-    """Where each of the identifiers ``own`` stands in the file, -1 where it does not; its cells.
+    """The row of each identifier in ``own`` (-1 if the file has none), the columns, and notes.
 
-    Columns are called without their RecBole type. The notes count what does not match.
+    Names of columns omit the RecBole type. The notes count the identifiers that do not match.
     """
 
     def column(names: tuple[str, ...]) -> str:
-        found = said if said in names else usual_column(names, USUAL[what])
-        if found is None:
+        name = given if given in names else usual_column(names, USUAL[what])
+        if name is None:
             raise InputError(
                 f"Expected a usual name ({what}, {what}_id, id) for the column of {what}s in "
                 f"{path}, got the columns {', '.join(names)[:300]}. Rename it."
             )
-        return found
+        return name
 
     file = table_file(path, {}, column, USUAL[what], "Write a line with the names above it.")
     names = file.names()
@@ -221,40 +225,39 @@ def _read(
         if place != at and not _is_index(name, what)
     }
     if len(set(others.values())) < len(others) or not others:
-        raise broken(str(path), f"columns beside {names[at]!r}, of names that differ", names)
+        raise broken(str(path), f"more columns than {names[at]!r}, with distinct names", names)
     identifiers = Identifiers(f"{what} of {path}")
     cells = {place: Identifiers() for place in others}
     for block in file.blocks({at: what, **{place: AnyCells("value") for place in others}}):
         block.identify(at, identifiers)
-        for place, found in cells.items():
-            block.cells(place, found)
+        for place, texts_of in cells.items():
+            block.cells(place, texts_of)
     ids, order, texts = identifiers.finish()
     _, first = np.unique(order, return_index=True)
     if len(first) < len(order):
         again = int(np.setdiff1d(np.arange(len(order)), first)[0])
-        shown = as_written(ids, texts)[order[again]]
+        twice = as_written(ids, texts)[order[again]]
         before = file.line(int(first[order[again]]))
-        raise broken(file.line(again), f"a {what} not yet on {before},", str(shown))
-    theirs = as_written(ids, texts)[order]
-    mine, among = (own, theirs) if own.dtype.kind == theirs.dtype.kind else _texts(own, theirs)
-    row = places(mine, among)
+        raise broken(file.line(again), f"a {what} that is not on {before},", str(twice))
+    in_file = as_written(ids, texts)[order]
+    wanted, among = (own, in_file) if own.dtype.kind == in_file.dtype.kind else _texts(own, in_file)
+    row = index_of(wanted, among)
     matched = int(np.count_nonzero(row >= 0))
     if not matched:
         raise InputError(
             f"Expected identifiers of {what}s in {path}, such as {own[0]!s:.40}, got others, such "
-            f"as {theirs[0]!s:.40}. Write them as the interactions do."
+            f"as {in_file[0]!s:.40}. Write them as the interactions do."
         )
     counts = {
-        f"Of {len(own):,} {what}s {{}} have no row in {path.name}.": len(own) - matched,
-        f"Of {len(theirs):,} rows of {path.name} {{}} are of no {what} here.": len(theirs)
-        - matched,
+        f"{{}} of {len(own):,} {what}s have no row in {path.name}.": len(own) - matched,
+        f"{{}} of {len(in_file):,} rows of {path.name} match no {what}.": len(in_file) - matched,
     }
-    notes = tuple(said.format(f"{count:,}") for said, count in counts.items() if count)
-    if left := [repr(name) for place, name in enumerate(names) if place not in {at, *others}]:
-        notes += (f"Columns of {path.name} left out as identifiers: {', '.join(left)}.",)
+    notes = tuple(note.format(f"{count:,}") for note, count in counts.items() if count)
+    if unused := [repr(name) for place, name in enumerate(names) if place not in {at, *others}]:
+        notes += (f"Columns of {path.name} left out as identifiers: {', '.join(unused)}.",)
     made = {}
-    for place, found in cells.items():
-        _, codes, distinct = found.finish()
+    for place, texts_of in cells.items():
+        _, codes, distinct = texts_of.finish()
         made[others[place]] = _Cells(codes, distinct)
     return row, made, notes
 
@@ -266,7 +269,7 @@ def _texts(*parts: NDArray[Any]) -> tuple[NDArray[Any], ...]:
 def _attribute(
     cells: _Cells, name: str, place: str, edges: Sequence[float] | None
 ) -> Attribute | _Unusable:
-    """The attribute in a column, or what is there instead."""
+    """The attribute in a column, or the reason why the column is not an attribute."""
     texts = [text.strip() for text in cells.texts]
     occurs = np.bincount(cells.codes, minlength=len(texts)) > 0
     there = np.array([text.casefold() not in GAPS for text in texts]) & occurs
@@ -276,7 +279,7 @@ def _attribute(
     if edges is not None and values is None:
         odd = next(t for t, here in zip(texts, there, strict=True) if here and not _is_number(t))
         raise InputError(
-            f"Expected numbers in the column {name!r} of {place} to put into bins, got {odd!r}. "
+            f"Expected numbers in the column {name!r} of {place}, which has bins, got {odd!r}. "
             "Leave its bins out."
         )
     codes = np.full(len(texts), -1)
@@ -295,18 +298,18 @@ def _attribute(
         raise InputError(
             f"Expected edges between the values of {name!r} in {place}, which are from "
             f"{_written(values.min())} to {_written(values.max())}, got "
-            f"{', '.join(map(_written, edges))}: all are in one bin. Give others."
+            f"{', '.join(map(_written, edges))}: all values are in one bin. Give other edges."
         )
     if len(categories) > min(MOST_CLASSES, max(2, users // LEAST_USERS)):
         return _Unusable(
-            f"{len(categories):,} different values of {users:,}.",
+            f"{users:,} values, of which {len(categories):,} are distinct.",
             f"Group them into {MOST_CLASSES} at most.",
         )
-    found = codes[cells.codes].astype(np.int64)
+    of_users = codes[cells.codes].astype(np.int64)
     if not known.all():
-        found[~known] = len(categories)
+        of_users[~known] = len(categories)
         categories = (*categories, NO_VALUE)
-    return Attribute(codes=found, categories=categories)
+    return Attribute(codes=of_users, categories=categories)
 
 
 def _binned(
@@ -316,7 +319,7 @@ def _binned(
     there: NDArray[np.bool_],
     edges: Sequence[float] | None,
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The code of each of the ``values`` of distinct cells, and the categories that occur."""
+    """Codes of the ``values`` of distinct cells, and the categories that occur."""
     distinct = np.unique(values)
     if edges is None and len(distinct) > FEW_NUMBERS:
         of_text = np.full(len(codes), np.nan)
@@ -327,18 +330,18 @@ def _binned(
         edges = tuple((cuts if cuts.size else distinct[1:2]).tolist())
     if not edges:
         return np.searchsorted(distinct, values), tuple(map(_written, distinct.tolist()))
-    said = [_written(edge) for edge in edges]
+    ends = [_written(edge) for edge in edges]
     names = [
-        f"below {said[0]}",
-        *(f"{low} to below {high}" for low, high in pairwise(said)),
-        f"{said[-1]} and more",
+        f"below {ends[0]}",
+        *(f"{low} to below {high}" for low, high in pairwise(ends)),
+        f"{ends[-1]} and more",
     ]
     occur, place = np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)
     return place, tuple(names[code] for code in occur)
 
 
 def _numbers(words: Collection[str]) -> NDArray[np.float64] | None:
-    """The words as numbers; None if one is none."""
+    """The words as numbers; None if a word is not a number."""
     return np.array([float(word) for word in words]) if all(map(_is_number, words)) else None
 
 
@@ -351,7 +354,7 @@ def _written(number: float) -> str:
 
 
 def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDArray[np.bool_]]:
-    """The genres in a column, sorted, and which of them each item has: (n, genres)."""
+    """The genres in a column, sorted, and flags of each item's genres (n, genres)."""
     between = next((sign for sign in IN_CELLS if any(sign in t for t in cells.texts)), IN_CELLS[0])
     occurs = np.bincount(cells.codes, minlength=len(cells.texts)) > 0
     words = [
@@ -373,12 +376,12 @@ def _genres(cells: _Cells, name: str, path: Path) -> tuple[tuple[str, ...], NDAr
 
 
 def as_written(ids: NDArray[np.int64], texts: Sequence[str]) -> NDArray[Any]:
-    """The identifiers (n,) as a file has them: ``texts`` where they are some, else numbers."""
+    """The identifiers (n,) as a file writes them: the ``texts`` if there are any, else numbers."""
     return np.array(texts, dtype=np.str_) if texts else ids
 
 
-def places(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each of ``wanted`` stands in ``among``, which is not empty; -1 where it does not."""
+def index_of(wanted: NDArray[Any], among: NDArray[Any]) -> NDArray[np.int64]:
+    """Index of each of ``wanted`` in ``among``, which must not be empty; -1 if it is not there."""
     order = np.argsort(among, kind="stable")
-    found = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
-    return np.where(among[found] == wanted, found, -1)
+    index = order[np.searchsorted(among, wanted, sorter=order).clip(max=len(among) - 1)]
+    return np.where(among[index] == wanted, index, -1)

@@ -1,9 +1,9 @@
-"""Randomness of many clients at once: a counter-based generator a client, whatever the batch.
+"""Randomness of many clients at once: one counter-based generator per client.
 
-A client's draws depend on its own 64-bit seed and on their place in its stream, and on nothing
-else. So a batch of clients draws what the clients would draw one by one, in any order, in blocks
-of any size, and a draw can be made again instead of being stored. The n-th word of a stream is a
-hash of seed + n golden ratios (SplitMix64: Steele, Lea and Flood, OOPSLA 2014), mixed twice.
+A client's draws depend only on its own 64-bit seed and on their position in its stream. So a batch
+of clients draws the same numbers as the clients one by one, in any order and in blocks of any size,
+and a draw can be repeated instead of stored. The n-th word of a stream is a hash of seed + n golden
+ratios (SplitMix64: Steele, Lea and Flood, OOPSLA 2014), mixed twice.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _HALF = 2.0**-53  # uniforms are odd multiples of it, exactly: never 0, never 1
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """One stream of random 64-bit words a client: ``seeds`` (n,) uint64."""
+    """One stream of random 64-bit words per client: ``seeds`` (n,) uint64."""
 
     seeds: NDArray[np.uint64]
 
     @classmethod
     def spawn(cls, rng: np.random.Generator, count: int) -> Self:
-        """Streams for ``count`` clients: one word of ``rng`` each, in order.
+        """Streams for ``count`` clients, seeded with one word of ``rng`` per client, in order.
 
-        So spawning for clients one after the other gives the same streams as spawning for all.
+        Therefore calls for one client after another give the same streams as one call for all.
         """
         return cls(rng.integers(0, _ONES, size=count, dtype=np.uint64, endpoint=True))
 
@@ -42,32 +42,32 @@ class Streams:
         return Streams(self.seeds[clients])
 
     def after(self, count: int | NDArray[np.integer[Any]]) -> Streams:
-        """The same streams from word ``count`` on, one for all or (n,) each."""
+        """The streams from word ``count`` on: one number for all, or one per stream (n,)."""
         with np.errstate(over="ignore"):
             return Streams(self.seeds + np.asarray(count, np.uint64) * _GOLDEN)
 
     def fold_in(self, purpose: int) -> Streams:
-        """Independent streams of the same clients, another for each ``purpose`` >= 0."""
+        """Independent streams of the clients, different for every ``purpose`` >= 0."""
         with np.errstate(over="ignore"):
             mark = _mix(np.array([np.uint64(purpose)]) * _GOLDEN + _SECOND)
         return Streams(_mix(_mix(self.seeds ^ mark)))
 
     def random_bits(self, count: int, start: int = 0) -> NDArray[np.uint64]:
-        """Words ``start`` to ``start + count`` of every stream: (n, count)."""
+        """Words ``start`` to ``start + count - 1`` of every stream: (n, count)."""
         with np.errstate(over="ignore"):
             steps = np.arange(start + 1, start + count + 1, dtype=np.uint64) * _GOLDEN
             return _mix(_mix(self.seeds[:, None] + steps))
 
     def uniform(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Uniform in (0, 1), ends excluded: (n, count)."""
+        """Uniform draws in (0, 1), without the ends: (n, count)."""
         return _uniform(self.random_bits(count, start))
 
     def laplace(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Laplace of scale 1: (n, count). Tails reach 36.7 scales."""
+        """Laplace draws of scale 1: (n, count), of absolute value at most 36.7."""
         return _laplace(self.random_bits(count, start))
 
     def normal(self, count: int, start: int = 0) -> NDArray[np.float64]:
-        """Standard normal: (n, count), by inversion."""
+        """Standard normal draws, by inversion: (n, count)."""
         from scipy.special import ndtri
 
         return np.asarray(ndtri(self.uniform(count, start)))
@@ -75,13 +75,13 @@ class Streams:
     def laplace_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Laplace draws at single places of single clients' streams, broadcast together."""
+        """Laplace draws of scale 1 at given positions of given clients' streams, broadcast."""
         return _laplace(self._words_at(clients, places))
 
     def normal_at(
         self, clients: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
     ) -> NDArray[np.float64]:
-        """Standard normal draws at single places of single clients' streams."""
+        """Standard normal draws at given positions of given clients' streams, broadcast."""
         from scipy.special import ndtri
 
         return np.asarray(ndtri(_uniform(self._words_at(clients, places))))
@@ -107,6 +107,6 @@ def _uniform(words: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _laplace(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """The lowest bit is the sign, the upper 52 give an exponential by inversion."""
+    """The lowest bit gives the sign, and the upper 52 bits an exponential by inversion."""
     size = np.log(_uniform(words))
     return np.where(words & np.uint64(1), size, -size)

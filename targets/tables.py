@@ -1,4 +1,4 @@
-"""Paths that are tables: files that are no archives, and folders of the parts of one table."""
+"""Paths of tables: files that are not archives, and folders with the parts of one table."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ARCHIVE = b"PK\x03\x04", b"PK\x05\x06"
-"""How an archive of files (.zip, .whl) begins, and an empty one."""
+"""First bytes of an archive of files (.zip, .whl), and of an empty archive."""
 
 
 def is_table(path: Path) -> bool:
     """Whether ``path`` is a file that does not begin as an archive, or a folder of Parquet files.
 
-    What a table's file holds is found when it is read, whatever its name ends in.
+    The suffix of a file does not matter; its format is detected when it is read.
     """
     if not os.path.isfile(path):  # unlike Path.is_file: no error for a name too long
         return os.path.isdir(path) and bool(parts(path))
@@ -25,6 +25,6 @@ def is_table(path: Path) -> bool:
 
 
 def parts(folder: Path) -> Sequence[Path]:
-    """The Parquet files of a folder by name, as Spark and others write a table."""
+    """The Parquet files of a folder, sorted by name; Spark and others write a table like this."""
     hidden = ("_", ".")
     return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(hidden))

@@ -1,7 +1,7 @@
-"""All that crossed a boundary during a run, and what each vantage may see of it.
+"""Transcript of a run: all messages that left a client or the server, and each vantage's view.
 
-This is all of ``targets`` that attacks may import. A ``Transcript`` holds messages as they are
-stored (``targets.components``); a ``View`` of it shows the wire and nothing else.
+Attacks may import no other module of ``targets``. A ``Transcript`` holds messages as they are
+stored (``targets.components``); a ``View`` of it gives the messages as they were sent.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
-from fedrec_auditor.targets.components import LISTS as LISTS
-from fedrec_auditor.targets.components import NOTHING as NOTHING
-from fedrec_auditor.targets.components import OF_DATA as OF_DATA
+from fedrec_auditor.targets.components import DATA_KINDS as DATA_KINDS
+from fedrec_auditor.targets.components import LIST_KINDS as LIST_KINDS
+from fedrec_auditor.targets.components import LIST_PADDING as LIST_PADDING
 from fedrec_auditor.targets.components import Component as Component
 from fedrec_auditor.targets.components import Dense, Ints, Reports, SomeRows
 from fedrec_auditor.targets.components import Kind as Kind
@@ -30,12 +30,12 @@ Broadcast = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """One round's messages in one batch: whose they are, and their named components.
+    """One round's messages in one batch: the senders, and the named components.
 
-    ``users`` (n,) are the senders, ascending in a training: positions of users, or of parties where
-    several users share one (``Public.parties``). Names of components that belong together begin
-    with the same word before a dot: "user.W1", "user.b", "item". Raises InputError if a component
-    has another number of messages than there are senders.
+    ``users`` (n,) are the senders, in ascending order if the batch is of a training: positions of
+    users, or of silos if one silo holds several users (``Public.parties``). Names of components
+    that belong together begin with the same word before a dot: "user.W1", "user.b", "item". Raises
+    InputError unless every component has one message per sender.
 
     >>> uploads = Uploads(np.array([4, 7]), {"item": Wire.of(np.zeros((2, 100, 8)), Kind.MODEL)})
     >>> uploads.components["item"].shape
@@ -50,15 +50,16 @@ class Uploads:
             if len(component) != len(self.users):
                 raise InputError(
                     f"Expected {len(self.users)} messages in component {name!r}, "
-                    f"got {len(component)}. Give one a user."
+                    f"got {len(component)}. Give one per user."
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round put on the wire: the model sent down, the messages sent up.
+    """Messages of one round: the model sent to the clients, and the uploads.
 
-    ``clear`` are messages that even secure aggregation leaves in the clear, linked to senders.
+    ``clear`` are the messages that the server receives in the clear, linked to their senders, even
+    if all other messages go through secure aggregation.
     """
 
     broadcast: Broadcast | None
@@ -75,21 +76,24 @@ class Channel(Protocol):
 
 
 class DeviceCode(Protocol):
-    """What a device does, by code that everybody has: it can be run on histories made up."""
+    """The client's code, which everybody has, so that an adversary can run it on any histories."""
 
     @property
     def seconds(self) -> float:
-        """What a message costs, where it is much; else 0."""
+        """Estimated time to compute one message, in seconds; 0 if it is negligible."""
         ...
 
     @property
     def others(self) -> bool:
-        """Whether it is others' code: readers know the forms of messages, not what it puts in."""
+        """Whether somebody else wrote the code.
+
+        Attacks then know the shapes of its messages, but not how the code computes them.
+        """
         ...
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The fewest and the most items that a user has, of those who have any."""
+        """Smallest and largest number of items of a user, among users who have any item."""
         ...
 
     def __call__(
@@ -98,16 +102,20 @@ class DeviceCode(Protocol):
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """Messages of devices of users who ``met`` these items, (n, n_items), and heard a model.
+        """Messages of clients with the histories ``met`` (n, n_items) after they got ``broadcast``.
 
-        Ratings are those of a sparse array, or else drawn at random, as is all that devices hold
-        besides (attributes, times). HistoriesRefused where the code fails at some of them.
+        A sparse ``met`` gives the ratings; otherwise ratings are drawn at random, and so is
+        everything else that a device holds (attributes, times). Raises HistoriesRefused if the code
+        fails on some of the histories.
         """
         ...
 
 
 class HistoriesRefused(InputError):
-    """Histories at which devices' code fails, and what it raises at the last; it ``takes`` (n,)."""
+    """Raised if the client's code fails on some histories; the message is that of its last error.
+
+    ``takes`` (n,) flags the histories that the code accepts.
+    """
 
     def __init__(self, raised: str, takes: NDArray[np.bool_]) -> None:
         super().__init__(raised)
@@ -116,15 +124,21 @@ class HistoriesRefused(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Public:
-    """What everybody knows: the algorithm, its settings, and the distribution of its randomizer.
+    """Public knowledge of a run: the algorithm, its settings, and its randomizer's distribution.
 
-    ``route`` is the strongest vantage that the protocol gives to anyone who keeps to it; stronger
-    ones need a colluding proxy or a broken aggregation. ``parties`` is their number where messages
-    come from parties that hold several users' (or some items') ratings, None where every user
-    sends for itself. ``features`` (n_items, G) says which public features (genres) each item has.
-    ``rows`` (n_items, h) are each item's in tables, or its codes in lists, where a public function
-    such as a hash says so. ``popularity`` (n_items,) is the share of users who have each item.
-    ``client`` is the code that all devices run, where an adversary can run it as well.
+    algorithm: name of the system
+    n_users, n_items: size of the data
+    settings: the system's public numbers, by name
+    channel: distribution of one randomized entry of a message, if it is known
+    route: strongest vantage that the protocol gives to an adversary who follows it; a stronger one
+        needs a colluding proxy or a broken aggregation
+    parties: number of silos, if messages come from silos that hold the ratings of several users (or
+        of some items); None if every user sends its own messages
+    features: which public features (genres) each item has (n_items, G)
+    rows: each item's rows in tables, or its codes in lists (n_items, h), if a public function such
+        as a hash determines them
+    popularity: share of users who interacted with each item (n_items,)
+    client: the code that all devices run, if an adversary can run it as well
     """
 
     algorithm: str
@@ -141,10 +155,10 @@ class Public:
 
 
 class Wire(Component):
-    """One named part of a round's messages, as whoever receives them reads it.
+    """One named part of a round's messages, as its receiver reads it.
 
-    What they were made from (factors, values before the noise, the seeds of the noise) is out of
-    reach: of the stored component a wire keeps functions only.
+    A wire gives no access to the inputs of the messages (factors, values before the noise, seeds of
+    the noise): it keeps only functions of the stored component.
     """
 
     __slots__ = ("__weakref__", "_count", "_kind", "_largest", "_made", "_rate", "_read", "_shape")
@@ -168,7 +182,7 @@ class Wire(Component):
 
     @classmethod
     def of(cls, values: NDArray[Any], kind: Kind, rate: float | None = None) -> Wire:
-        """Messages that are an array, (n, *shape): one client's part in each row.
+        """Messages from an array (n, *shape), which holds one client's message per row.
 
         >>> wire = Wire.of(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), Kind.GRADIENT)
         >>> len(wire), wire.shape
@@ -180,17 +194,17 @@ class Wire(Component):
 
     @property
     def kind(self) -> Kind:
-        """What the messages say."""
+        """Meaning of the messages' numbers."""
         return self._kind
 
     @property
     def rate(self) -> float | None:
-        """The public learning rate behind them, see ``Component``; None where there is none."""
+        """Public learning rate of the messages, see ``Component.rate``; None if there is none."""
         return self._rate
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one client's part, as ``dense`` gives it."""
+        """Shape of one client's message, as ``dense`` returns it."""
         return self._shape
 
     def __len__(self) -> int:
@@ -198,32 +212,32 @@ class Wire(Component):
         return self._count
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent, (len(clients), *shape): a new array."""
+        """Messages of the clients at these positions, (len(clients), *shape), as a new array."""
         return np.asarray(self._read("dense", clients))
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
+        """Flags of the rows that these clients sent, (len(clients), *shape[:1])."""
         return np.asarray(self._read("sent", clients))
 
     def listed(self, clients: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]:
-        """What these clients list, all but ``NOTHING``: its client, its column and itself, (E,)."""
+        """Entries (E,) of lists that are not ``LIST_PADDING``: client index, column, value."""
         row, column, entries = self._read("listed", clients)
         return row, column, entries
 
     def at(self, clients: Ints, row: NDArray[np.intp], column: NDArray[np.intp]) -> NDArray[Any]:
-        """Of messages (width,) the entries (E,) of ``clients[row]``, ascending, at ``column``."""
+        """Entries (E,) at ``column`` of messages (width,) of ``clients[row]``; row ascends."""
         return np.asarray(self._read("at", clients, row, column))
 
     def picked(self, clients: Ints, rows: Ints) -> NDArray[Any]:
-        """Of each client its ``rows`` (len(clients), k): (len(clients), k, *shape[1:])."""
+        """The ``rows`` (len(clients), k) of each client: shape (len(clients), k, *shape[1:])."""
         return np.asarray(self._read("picked", clients, rows))
 
     def take(self, clients: Ints) -> Wire:
-        """The messages of the clients at these positions only, in this order."""
+        """Messages of the clients at these positions only, in this order."""
         return self._made("take", clients)
 
     def largest(self) -> float:
-        """No number is larger in size, and none is NaN; infinite where one must read to know."""
+        """Upper limit of the absolute values, see ``Component.largest``."""
         return self._largest()
 
     def total(self) -> NDArray[Any]:
@@ -231,7 +245,7 @@ class Wire(Component):
         return np.asarray(self._read("total"))
 
     def tail(self, first: int) -> Wire:
-        """The same messages from row ``first`` on."""
+        """Messages without the rows before ``first``."""
         return self._made("tail", first)
 
 
@@ -243,13 +257,16 @@ def _wires(components: Mapping[str, Component]) -> Mapping[str, Component]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundView:
-    """What a vantage sees of one round; None where it sees nothing.
+    """A vantage's view of one round; a field is None if the vantage does not see that part.
 
-    ``broadcast`` is the model sent down. ``uploads`` are the messages sent up, linked to their
-    senders, ``clear`` those that even secure aggregation leaves linked. ``shuffled`` is the same
-    batch of messages in a random order, by component; ``aggregate`` their sums, over ``senders``
-    (n,): who takes part in a sum is known to the server. All messages are wires, however those that
-    are given are stored.
+    broadcast: the model sent to the clients
+    uploads: the messages, linked to their senders
+    shuffled: the messages in random order, by component
+    aggregate: sums of the messages over ``senders``, by component
+    senders: clients that take part in the sums, whom the server knows (n,)
+    clear: messages that stay linked to their senders even under secure aggregation
+
+    Components that are given in another storage format are converted to wires.
     """
 
     broadcast: Broadcast | None
@@ -269,19 +286,20 @@ class RoundView:
 
     @property
     def in_clear(self) -> bool:
-        """Whether its uploads are what senders say in the clear; see ``View.with_clear``."""
+        """Whether the uploads are the messages in the clear; see ``View.with_clear``."""
         if self.uploads is None or self.clear is None:
             return False
         return self.uploads.components.keys() == self.clear.components.keys()
 
     def at(self, rows: Ints, *, lists: bool = True, only: str = "") -> RoundView:
-        """The same with these ``rows`` of all tables that have them, of models and messages.
+        """The view restricted to these ``rows`` of all tables that have them (model, messages).
 
-        Of ``only`` one part by its name, if any. Lists stay as they are, or are left out.
+        If ``only`` names a part, only that part is restricted. Lists stay as they are, or are
+        removed unless ``lists``.
         """
 
         def listed(part: Any) -> bool:
-            return isinstance(part, Component) and part.kind in LISTS
+            return isinstance(part, Component) and part.kind in LIST_KINDS
 
         def picked(part: Any) -> Any:
             if not part.shape or part.shape[0] <= rows.max() or listed(part):
@@ -313,10 +331,10 @@ class RoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What one vantage may see of a run, with the public knowledge. All that an attack is given.
+    """One vantage's view of a run, and the public knowledge; attacks get nothing else.
 
-    ``memo`` keeps what was worked out of this very view, for the next attack that asks. ``how`` it
-    was read, in sentences, is told of all views that are made of one another.
+    ``memo`` caches results that attacks computed from this view. ``how`` describes in sentences how
+    its messages were read; views that are derived from one another share it.
 
     >>> public = Public(algorithm="bits", n_users=2, n_items=3)
     >>> bits = Uploads(np.arange(2), {"bits": Wire.of(np.array([[0, 1, 1], [1, 0, 0]]), Kind.BITS)})
@@ -333,15 +351,15 @@ class View:
     how: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def tell(self, how: str) -> None:
-        """Note how messages were read, once."""
+        """Records a sentence on how messages were read, once."""
         if how not in self.how:
             self.how.append(how)
 
     def by_item(self) -> View:
-        """The view as it is read by the public ``rows`` of items: tables have a row an item.
+        """The view with tables of one row per item, picked by the public ``rows`` of items.
 
-        Of several rows an item there are as many rounds, one after the other, the first with the
-        lists. A table is one of items if it has all these rows.
+        If every item has h rows, each round becomes h consecutive rounds, and only the first of
+        these has the lists. A table counts as an item table if it has all of these rows.
         """
         if (rows := self.public.rows) is None:
             return self
@@ -353,9 +371,9 @@ class View:
         return replace(self, rounds=seen)
 
     def with_clear(self) -> View:
-        """The view with what senders say of their data in the clear as uploads of further rounds.
+        """The view with additional rounds, whose uploads are the data that clients send in clear.
 
-        These have no broadcast, and come after all others.
+        The additional rounds have no broadcast and come last.
         """
         opened = []
         for seen in self.rounds:
@@ -365,12 +383,12 @@ class View:
         return replace(self, rounds=(*self.rounds, *opened)) if opened else self
 
     def without_uploads(self) -> View:
-        """The broadcasts alone: what the adversary knew before any client sent anything."""
+        """The broadcasts alone: the adversary's knowledge before any client sends anything."""
         return replace(self, rounds=tuple(RoundView(broadcast=r.broadcast) for r in self.rounds))
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of linked components in order of appearance: names up to their first dot."""
+        """Groups of linked components in order of appearance: their names up to the first dot."""
         return tuple(
             dict.fromkeys(
                 name.partition(".")[0]
@@ -381,7 +399,7 @@ class View:
         )
 
     def only(self, group: str) -> View:
-        """The same view with the linked components of one group only, and no ``clear``."""
+        """The view with the linked components of one group only, and without ``clear``."""
 
         def cut(uploads: Uploads | None) -> Uploads | None:
             if uploads is None:
@@ -394,7 +412,7 @@ class View:
         )
 
     def component(self, name: str) -> tuple[tuple[Uploads, Component], ...]:
-        """The linked uploads that carry ``name``, round by round; empty if none is seen."""
+        """Linked uploads that have the component ``name``, by round; empty if there are none."""
         return tuple(
             (seen.uploads, seen.uploads.components[name])
             for seen in self.rounds
@@ -403,16 +421,15 @@ class View:
 
 
 def _of_data(clear: Uploads) -> dict[str, Component]:
-    """What says something of the senders' data."""
-    return {name: part for name, part in clear.components.items() if part.kind in OF_DATA}
+    return {name: part for name, part in clear.components.items() if part.kind in DATA_KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """All that crossed a boundary in one run, as it is stored.
+    """All messages of one run that left a client or the server, as they are stored.
 
-    ``release`` is the model published at the end. ``shown`` is the strongest vantage of which it
-    holds what is seen: of a log without senders, or of sums alone, stronger ones have no view.
+    ``release`` is the model published at the end. ``shown`` is the strongest vantage whose view the
+    transcript contains: a log without senders, or of sums alone, has no view for stronger vantages.
     """
 
     public: Public
@@ -422,7 +439,7 @@ class Transcript:
 
     @property
     def tells_data(self) -> bool:
-        """Whether senders say something of their data in the clear; see ``View.with_clear``."""
+        """Whether clients send some of their data in the clear; see ``View.with_clear``."""
         return any(r.clear is not None and bool(_of_data(r.clear)) for r in self.rounds)
 
     def view(
@@ -432,26 +449,27 @@ class Transcript:
         *,
         of_round: Callable[..., RoundView] = RoundView,
     ) -> View:
-        """What ``vantage`` sees. The shuffled view needs ``rng`` for its permutation.
+        """The view of ``vantage``; the shuffled view needs ``rng`` for its permutation.
 
-        Peers see every broadcast and last the release: it is sent to them to recommend from, and
-        follows from the last uploads, not from the broadcasts before. ``of_round`` makes the view
-        of a round from its parts. Raises InputError if ``rng`` is missing.
+        Peers see every broadcast, and at the end the release: clients receive it to recommend
+        from, and it follows from the last uploads, not from earlier broadcasts. ``of_round`` builds
+        the view of a round from its parts. Raises InputError if the vantage is the shuffler's and
+        ``rng`` is None.
         """
         if vantage is Vantage.SERVER:
-            seen = [
+            views = [
                 of_round(broadcast=r.broadcast, uploads=r.uploads, clear=r.clear)
                 for r in self.rounds
             ]
         elif vantage is Vantage.SHUFFLED:
             if rng is None:
                 raise InputError("Expected rng for the shuffled view, got None. Pass a Generator.")
-            seen = [
+            views = [
                 of_round(broadcast=r.broadcast, shuffled=_shuffle(r.uploads, rng))
                 for r in self.rounds
             ]
         elif vantage is Vantage.AGGREGATE:
-            seen = [
+            views = [
                 of_round(
                     broadcast=r.broadcast,
                     aggregate=MappingProxyType(
@@ -464,16 +482,16 @@ class Transcript:
             ]
         elif vantage is Vantage.PEERS:
             models = (*(r.broadcast for r in self.rounds), self.release)
-            seen = [of_round(broadcast=model) for model in models]
+            views = [of_round(broadcast=model) for model in models]
         else:
-            seen = [of_round(broadcast=self.release)]
-        return View(vantage=vantage, public=self.public, rounds=tuple(seen))
+            views = [of_round(broadcast=self.release)]
+        return View(vantage=vantage, public=self.public, rounds=tuple(views))
 
 
 def _shuffle(uploads: Uploads, rng: np.random.Generator) -> Mapping[str, Component]:
-    """The same messages without their senders.
+    """Messages without their senders.
 
-    What one message carries stays together; reports are messages of their own and are split up.
+    The components of one message stay together; every report counts as a message of its own.
     """
     order = rng.permutation(len(uploads.users))
     shuffled: dict[str, Component] = {}

@@ -1,1 +1,1 @@
-"""What a mechanism does, as trees of events: leaves of ours beside those of dp-accounting."""
+"""Events of accounting: mechanisms as trees of our own leaves and those of dp-accounting."""

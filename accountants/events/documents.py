@@ -1,4 +1,4 @@
-"""Events written as JSON: a type by its name, and its fields; nothing is looked up or evaluated."""
+"""Events written as JSON: the name of a type and its fields; nothing is looked up or evaluated."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ READ: dict[str, type[dp.DpEvent]] = {
         dp.ReplacedSamplingDpEvent,
     )
 }
-"""The events that some accountant takes, by name."""
+"""The events that at least one accountant reads, by name."""
 _TYPE = "type"
 _COUNTS = ("count", "num_buckets", "n_users", "source_dataset_size", "sample_size")
 _LISTS = ("sensitivities", "sampling_probs")
-# Of whatever is counted.
-_MOST = 10**15
+# Largest value of a count.
+_MAX_COUNT = 10**15
 
 
 def read_event(text: str) -> dp.DpEvent:
-    """The event that a JSON document describes: ``type`` is its class, the rest are its fields.
+    """The event that a JSON document describes: ``type`` is its class, other keys are its fields.
 
-    Sampled and composed events hold others: ``event`` is a document, ``events`` a list of them.
-    InputError for what is no JSON, a type or a field that is not known, a field that lacks, a value
-    of the wrong kind, or a number out of its range.
+    Sampled and composed events contain others: ``event`` is a document, ``events`` a list of
+    documents. InputError if the text is not JSON, a type or field is not known, a field is missing,
+    a value is of the wrong kind, or a number is out of its range.
 
     >>> read_event('{"type": "SelfComposedDpEvent", "count": 10, "event": '
     ...            '{"type": "GaussianDpEvent", "noise_multiplier": 1.1}}')
     SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1.1), count=10)
     """
     try:
-        event = _event(json.loads(text, parse_constant=_no_number))
+        event = _event(json.loads(text, parse_constant=_refuse_constant))
         for leaf, _ in leaves(event):
             check_parameters(leaf)
     except json.JSONDecodeError as error:
-        raise InputError(f"Expected JSON, got what is none: {error}. Correct the event.") from None
+        raise InputError(f"Expected JSON, got invalid text: {error}. Correct the event.") from None
     except RecursionError:
-        raise InputError("Expected events a hundred deep at most, got more. Flatten it.") from None
+        raise InputError("Expected at most 100 nested events, got more. Flatten them.") from None
     return event
 
 
@@ -83,7 +83,7 @@ def _event(document: Any) -> dp.DpEvent:
     if wrong:
         raise InputError(
             f"Expected the fields {', '.join(fields) or 'none'} in {name}, got "
-            f"{', '.join(given)[:200] or 'none'}. Mind {wrong[0][:80]!r}."
+            f"{', '.join(given)[:200] or 'none'}. Correct {wrong[0][:80]!r}."
         )
     return READ[name](**{key: _value(name, key, value) for key, value in given.items()})
 
@@ -100,13 +100,13 @@ def _value(name: str, key: str, value: Any) -> Any:
     if key not in ("events", "binary", *_LISTS) and _is_number(value):
         if key not in _COUNTS:
             return float(value)
-        if value == math.floor(value) and value <= _MOST:
+        if value == math.floor(value) and value <= _MAX_COUNT:
             return int(value)
     wanted = {
         "events": "a list of events",
         "binary": "true or false",
         **dict.fromkeys(_LISTS, "a list of numbers"),
-        **dict.fromkeys(_COUNTS, f"a whole number up to {_MOST:g}"),
+        **dict.fromkeys(_COUNTS, f"a whole number up to {_MAX_COUNT:g}"),
     }.get(key, "a number")
     raise InputError(
         f"Expected {wanted} for {key} in {name}, got {json.dumps(value)[:80]}. Correct the event."
@@ -119,5 +119,5 @@ def _is_number(value: Any) -> bool:
     return abs(value) <= sys.float_info.max
 
 
-def _no_number(constant: str) -> Any:
-    raise InputError(f"Expected numbers that JSON has, got {constant}. Correct the event.")
+def _refuse_constant(constant: str) -> Any:
+    raise InputError(f"Expected a finite number, got {constant}. Correct the event.")

@@ -1,7 +1,7 @@
-"""Events of dp-accounting and of ours by name, imported when the first is asked for.
+"""The events of dp-accounting and our own, by name; dp-accounting is imported at the first access.
 
-For that takes seconds, and most of what has events needs none. ``dp.pyi`` has the names for a type
-checker.
+The import takes seconds, and most code that handles events does not need it. ``dp.pyi`` declares
+the names for type checkers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
 
     from fedrec_auditor.accountants.events import leaves
 
-    found = getattr(leaves if name in vars(leaves) else dp_accounting, name)
-    globals()[name] = found
-    return found
+    value = getattr(leaves if name in vars(leaves) else dp_accounting, name)
+    globals()[name] = value
+    return value

@@ -1,4 +1,4 @@
-"""Reading event trees, and the leaves of ours for what dp-accounting has no word for."""
+"""Leaves of event trees: how to read them, and our own kinds that dp-accounting does not have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from fedrec_auditor.accountants.statements import Adjacency, Scope
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
-    """One bit flipped with rates of its own: P(1 | 1) = p, P(1 | 0) = q; any pair of bits."""
+    """A bit reported as 1 with probability ``p`` if it is 1, and ``q`` if it is 0; any pair of
+    bits.
+    """
 
     p: float
     q: float
@@ -36,10 +38,10 @@ class BitFlipDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PureDpEvent(DpEvent):  # type: ignore[misc]
-    """Any mechanism of pure ``epsilon``, of which nothing else is known or used.
+    """A mechanism of pure ``epsilon``; nothing else about it is known or used.
 
     Randomized response of that epsilon dominates it at every delta and in every composition
-    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants read it as that.
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3), so accountants read it as randomized response.
     """
 
     epsilon: float
@@ -49,11 +51,15 @@ class PureDpEvent(DpEvent):  # type: ignore[misc]
 class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
     """One shuffle of one report from each of ``n_users``, every report ``epsilon``-LDP.
 
-    ``epsilon`` is pure and local; the adversary sees the reports permuted uniformly, without
-    their senders. The neighbours differ in the input of one user. ``binary`` says more of the
-    report: it is a coordinate drawn uniformly, whatever the input, and a bit whose probability is
-    affine in that entry of the input, within [1, e^eps]/(e^eps + 1). Randomized response on a bit
-    and the one-coordinate mechanism are; it makes for more clones.
+    - ``epsilon``: pure local epsilon of a report.
+    - ``n_users``: number of users who report.
+    - ``binary``: the report is a coordinate, drawn uniformly and independently of the input, and a
+      bit whose probability is affine in that entry of the input, within [1, e^eps]/(e^eps + 1).
+      Randomized response on a bit and the one-coordinate mechanism satisfy this; it increases the
+      number of clones.
+
+    The adversary sees the reports permuted uniformly, without their senders. Neighbouring inputs
+    differ in the input of one user.
     """
 
     epsilon: float
@@ -63,12 +69,12 @@ class ShuffledDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """With ``sampling_probability`` ``event`` happens, else nothing, and the adversary knows which.
+    """``event`` happens with ``sampling_probability``, else nothing; the adversary knows which.
 
-    What happens is drawn apart from the data and seen, so the distribution of the loss is a
-    mixture: that of ``event``, or nothing at all. It does not amplify: n uses of a Gaussian are K
-    of them, K ~ Binomial(n, q). So a rating fares whose row is sampled, when other ratings of the
-    row show it. Any adjacency that ``event`` knows.
+    The sampling is independent of the data and visible, so the distribution of the loss is a
+    mixture of the loss of ``event`` and of loss 0. It does not amplify: n uses of a Gaussian are K
+    uses of it, K ~ Binomial(n, q). An example is a rating whose row is sampled, if other ratings of
+    the row reveal the sampling. Any adjacency for which ``event`` is known.
     """
 
     sampling_probability: float
@@ -84,11 +90,11 @@ class RevealedSamplingDpEvent(DpEvent):  # type: ignore[misc]
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ReplacedSamplingDpEvent(DpEvent):  # type: ignore[misc]
-    """Every record is drawn by itself with ``sampling_probability``, and one is replaced.
+    """Poisson sampling with one record replaced; each is drawn with ``sampling_probability``.
 
-    ``event`` is the Gaussian, or Laplace, of a record that comes or goes: its noise multiplier is
-    the noise over what one record adds at most. Poisson sampling, as ``PoissonSampledDpEvent``,
-    whose figure is that of a record present or absent.
+    ``event`` is the Gaussian or Laplace event of a record that is present or absent: its noise
+    multiplier is the noise over the largest contribution of one record. ``PoissonSampledDpEvent``
+    is the same sampling with one record present or absent.
     """
 
     sampling_probability: float
@@ -107,7 +113,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "standard_deviation": (0.0, math.inf),
 }
 _COUNTS = ("num_buckets", "n_users", "source_dataset_size", "sample_size")
-# Sampling amplifies under one adjacency; whoever asks in another must not be given its figure.
+# Sampling amplifies under certain adjacencies only; an accountant for another adjacency must
+# refuse.
 SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     PoissonSampledDpEvent: (Adjacency.ADD_REMOVE,),
     SampledWithoutReplacementDpEvent: (Adjacency.REPLACE,),
@@ -116,27 +123,28 @@ SAMPLED_UNDER: dict[type[DpEvent], tuple[Adjacency, ...]] = {
     MixtureOfGaussiansDpEvent: (Adjacency.ADD_REMOVE,),
 }
 Sampled = Mapping[type[DpEvent], tuple[type[DpEvent], ...]]
-"""For each sampling leaf that is read, the kinds of events that it may sample."""
+"""For each sampling leaf that an accountant reads, the kinds of events that it may sample."""
 
 
 def leaves(event: DpEvent) -> list[tuple[DpEvent, int]]:
-    """The leaves under all compositions, each with how often it is used in all.
+    """The leaves under all compositions, each with its total number of uses.
 
-    Counts of nested compositions multiply, equal leaves are merged, and no-ops left out.
+    Counts of nested compositions multiply, equal leaves are merged, and no-ops are left out.
     InputError for a count that is not a positive integer.
     """
-    found: dict[Hashable, tuple[DpEvent, int]] = {}
-    _walk(event, 1, found)
-    return list(found.values())
+    totals: dict[Hashable, tuple[DpEvent, int]] = {}
+    _walk(event, 1, totals)
+    return list(totals.values())
 
 
 def one_use(event: DpEvent) -> DpEvent:
-    """``event``, if it samples, with what it samples as a single leaf; as it is if that is unknown.
+    """A sampling ``event`` with the sampled part merged into a single leaf, if that is known.
 
-    Gaussians that are used on one sample, composed adaptively, are dominated by the Gaussian of
-    z = (sum z_i^-2)^-1/2, and reach it; so sampling them is sampling it. (For a record that is
-    drawn and replaced, the argument in ``ReplacedGaussian`` goes backwards through the uses: no
-    second derivative of the expected value is negative before a use where none is after it.) A
+    Other events, and those for which it is not known, are returned unchanged. Gaussians that are
+    used on the same sample, composed adaptively, are dominated by the Gaussian of z = (sum
+    z_i^-2)^-1/2 and attain it, so sampling them equals sampling that Gaussian. (For a record that
+    is drawn and replaced, the argument in ``ReplacedGaussian`` proceeds backwards through the uses:
+    no second derivative of the expected value before a use is negative if none after it is.) A
     Poisson sample of a Poisson sample is one at the product of the rates. InputError for a number
     out of its range.
 
@@ -161,28 +169,25 @@ def one_use(event: DpEvent) -> DpEvent:
     if not all(isinstance(leaf, GaussianDpEvent) for leaf, _ in parts):
         return event
     noises = [(leaf.noise_multiplier, count) for leaf, count in parts]
-    least = min(noise for noise, _ in noises)
-    if 0 < least < math.inf:
-        least /= math.hypot(*(math.sqrt(count) * (least / noise) for noise, count in noises))
-    return attr.evolve(sampled, event=GaussianDpEvent(least))
+    smallest = min(noise for noise, _ in noises)
+    if 0 < smallest < math.inf:
+        smallest /= math.hypot(*(math.sqrt(count) * (smallest / noise) for noise, count in noises))
+    return attr.evolve(sampled, event=GaussianDpEvent(smallest))
 
 
 def sampling_rate(leaf: DpEvent) -> float:
-    """The share of the records, or of the uses, that ``leaf`` samples; 1 where it samples none."""
+    """The share of the records, or of the uses, that ``leaf`` samples; 1 if it does not sample."""
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return float(leaf.sample_size / leaf.source_dataset_size)
     return float(getattr(leaf, "sampling_probability", 1.0))
 
 
 def readable(
-    event: DpEvent,
-    kinds: tuple[type[DpEvent], ...],
-    *,
-    sampled: Sampled = MappingProxyType({}),
+    event: DpEvent, kinds: tuple[type[DpEvent], ...], *, sampled: Sampled = MappingProxyType({})
 ) -> bool:
-    """Whether every leaf is of one of these kinds, or plainly not private.
+    """Whether every leaf is of one of these ``kinds``, or an event without any privacy.
 
-    A sampling leaf is read if ``sampled`` lists it, with the kind of what it samples.
+    A sampling leaf is readable if ``sampled`` lists it together with the kind of the sampled event.
     """
     return all(
         isinstance(leaf.event, sampled.get(type(leaf), ()))
@@ -193,11 +198,11 @@ def readable(
 
 
 def assumed(event: DpEvent) -> tuple[str, ...]:
-    """What a proof for ``event`` takes for granted of the adversary, beyond the scope."""
+    """Assumptions of a proof for ``event`` about the adversary, in addition to the scope."""
     hidden = (PoissonSampledDpEvent, ReplacedSamplingDpEvent, MixtureOfGaussiansDpEvent)
     drawn: dict[str, None] = {}
     for leaf, _ in leaves(event):
-        if isinstance(leaf, SampledWithoutReplacementDpEvent):  # who knows of some has fewer left
+        if isinstance(leaf, SampledWithoutReplacementDpEvent):  # knowing some narrows the rest
             drawn[f" of {leaf.source_dataset_size:,}"] = None
         elif isinstance(leaf, hidden):
             drawn[""] = None
@@ -212,13 +217,14 @@ def private_leaves(
     reader: str,
     sampled: Sampled = MappingProxyType({}),
 ) -> list[tuple[DpEvent, int]] | None:
-    """The leaves with their counts; None if one of them is not private at all.
+    """The leaves with their counts; None if one of them provides no privacy at all.
 
-    InputError names a leaf that is of none of ``kinds``, or samples what ``sampled`` does not list
-    for it, or is of an adjacency that is not the scope's: it is refused, never skipped.
+    InputError names a leaf that is not of ``kinds``, that samples an event which ``sampled`` does
+    not list for it, or whose adjacency is not that of ``scope``. Such a leaf is refused, never
+    skipped.
     """
-    found = leaves(event)
-    for leaf, _ in found:
+    all_leaves = leaves(event)
+    for leaf, _ in all_leaves:
         if not isinstance(leaf, (NonPrivateDpEvent, *kinds, *sampled)):
             known = ", ".join(kind.__name__ for kind in (*kinds, *sampled))
             raise InputError(
@@ -237,33 +243,33 @@ def private_leaves(
         if allowed is not None and scope.adjacency not in allowed:
             raise InputError(
                 f"Expected {allowed[0]} adjacency for {type(leaf).__name__}, got a scope of "
-                f"{scope.adjacency} adjacency. Account the sampling that this scope is about."
+                f"{scope.adjacency} adjacency. Give the sampling event of this adjacency."
             )
-    if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in found):
+    if any(isinstance(leaf, NonPrivateDpEvent) for leaf, _ in all_leaves):
         return None
-    return found
+    return all_leaves
 
 
-def _walk(event: DpEvent, times: int, found: dict[Hashable, tuple[DpEvent, int]]) -> None:
+def _walk(event: DpEvent, times: int, totals: dict[Hashable, tuple[DpEvent, int]]) -> None:
     if isinstance(event, NoOpDpEvent):
         return
     if isinstance(event, SelfComposedDpEvent):
         if event.count != int(event.count) or event.count < 1:
             raise InputError(
-                f"Expected a count >= 1 in SelfComposedDpEvent, got count={event.count!r}."
+                f"Expected count >= 1 in SelfComposedDpEvent, got {event.count!r}. Correct it."
             )
-        _walk(event.event, times * int(event.count), found)
+        _walk(event.event, times * int(event.count), totals)
     elif isinstance(event, ComposedDpEvent):
         for part in event.events:
-            _walk(part, times, found)
+            _walk(part, times, totals)
     elif not isinstance(event := one_use(event), NoOpDpEvent):
         key = _key(event)
-        _, before = found.get(key, (event, 0))
-        found[key] = (event, before + times)
+        _, before = totals.get(key, (event, 0))
+        totals[key] = (event, before + times)
 
 
 def _key(event: DpEvent) -> Hashable:
-    """Equal for equal leaves of one kind; some events hold lists, and are known by their text."""
+    """A key that is equal for equal leaves of one kind; events with lists are compared by text."""
     try:
         hash(event)
     except TypeError:
@@ -272,10 +278,11 @@ def _key(event: DpEvent) -> Hashable:
 
 
 def check_parameters(leaf: DpEvent) -> None:
-    """InputError if a number of ``leaf``, or of the event that it samples, is out of its range.
+    """Raises InputError if a number of ``leaf``, or of the event that it samples, is out of range.
 
-    Read by the names of the fields, so that leaves of others are checked too. NaN is in no range.
-    A noise of 0 is allowed (nothing is hidden), and so is a sampling probability of 0.
+    Numbers are found by the names of the fields, so that leaves of other packages are checked too.
+    NaN is in no range. A noise of 0 is allowed (nothing is hidden), and so is a sampling
+    probability of 0.
     """
     for name, (low, high) in _RANGES.items():
         value = getattr(leaf, name, low)
@@ -299,7 +306,7 @@ def check_parameters(leaf: DpEvent) -> None:
 def _check_mixture(leaf: MixtureOfGaussiansDpEvent) -> None:
     shifts, chances = leaf.sensitivities, leaf.sampling_probs
     if not len(shifts) == len(chances) > 0:
-        raise _refusal(leaf, "sampling_probs", "as many as sensitivities, and some", chances)
+        raise _refusal(leaf, "sampling_probs", "as many as sensitivities, not none", chances)
     if not all(_within(shift, 0.0, sys.float_info.max) for shift in shifts):
         raise _refusal(leaf, "sensitivities", "finite and >= 0", shifts)
     if not all(_within(p, 0.0, 1.0) for p in chances) or abs(math.fsum(chances) - 1.0) > 1e-9:

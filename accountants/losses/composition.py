@@ -1,4 +1,7 @@
-"""Privacy losses of composed pairs, tilted to where the answer lies, from above or from below."""
+"""Composition of dominating pairs: bounds on epsilon at a delta, from above or from below.
+
+The distribution of the total loss is tilted exponentially to the losses that decide the bound.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,36 @@ from fedrec_auditor.accountants.losses.divergences import least_epsilon
 from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPair, Pair, log_sum
 
 Uses = tuple[tuple[Pair, int], ...]
-"""Pairs, each with how often it is used."""
+"""Pairs, each with the number of times it is used."""
 Spans = Sequence[tuple[float, float]]
-"""For each pair the losses between which all but a negligible mass lies."""
-# Points of a grid, at most: of one use, and of the window in which the sum is looked at.
+"""For each pair, the interval of losses that contains all but a negligible mass."""
+# Largest number of points of a grid: for one use, and for the window of the sum.
 _MOST = 2**19
-# Steps to a standard deviation of the loss of one use, where there is room: from above, and
+# Grid steps per standard deviation of the loss of one use, if the grid has room: from above, and
 # from below, where the error is larger.
 _FINE, _FINE_BELOW = 256, 1024
-# Share of the tilted distribution that may lie outside the window on either side; and for a curve.
+# Largest share of the tilted distribution outside the window on either side: for a bound, and for a
+# curve.
 _OUTSIDE, _OUTSIDE_OF_CURVE = 1e-9, 1e-16
-# Of the best tilt, which may lie where rare large losses are about to dominate.
+# Factor on the tilt of the best Chernoff bound: at that tilt rare large losses may be about to
+# dominate.
 _OFF_CENTRE = 0.75
 _ROUNDING = 2.0**-42
-# Share of delta that the masses of small cells may be off by, all together.
+# Largest share of delta by which the masses of small cells are wrong in total.
 _CELL_ROUNDING = 2.0**-30
 _TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The loss of one use at the points low, low + 1, ... times the step, and how often it is used.
+    """The loss of one use at the points low, low + 1, ... times the step.
 
-    From below, the true points lie ``offset`` lower, and ``ceded`` is the mean and the variance of
-    what rounding down gave away.
+    - ``low``: index of the first point.
+    - ``mass``: P-mass of each point.
+    - ``infinite``: P-mass of an infinite loss.
+    - ``count``: number of uses.
+    - ``offset``: in a lower bound, the distance by which the true points lie below these.
+    - ``ceded``: in a lower bound, mean and variance of the loss that rounding down removed.
     """
 
     low: int
@@ -49,7 +58,7 @@ class _Grid:
     ceded: tuple[float, float] = (0.0, 0.0)
 
     def log_moments(self, tilts: Array, step: float) -> Array:
-        """ln E_P[e^(t l)] of one use for every tilt t, the infinite loss left out."""
+        """ln E_P[e^(t l)] of one use for every tilt t, without the infinite loss."""
         seen = self.mass > 0
         log_mass = np.log(self.mass[seen])
         loss = (self.low + np.flatnonzero(seen)) * step
@@ -61,19 +70,19 @@ class _Grid:
 
 
 def epsilon_above(uses: Uses, delta: float) -> float:
-    """The least epsilon of all uses together at ``delta`` > 0, from above; a proof.
+    """A proved upper bound on the epsilon of all uses together at ``delta`` > 0.
 
     The P-mass of an interval of losses is split over its two ends so that P and Q keep their
-    masses, which dominates ("connect the dots", Doroshenko et al. 2022) and is off by the second
-    order of the step only; tails of 1e-5 delta in all count as infinite. The sum's distribution is
-    that of the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform modulo a
-    window and tilted back: with the tilt at which the Chernoff bound is least the answer is in the
-    middle of the window, no matter how rare. Mass that wraps around only adds, and what the top of
-    the window cuts off counts as infinite by its Chernoff bound. Rounding of the transforms is
-    relative to the largest mass, that is to delta; 2^-42 of delta is subtracted for each use, and
-    2^-42 of epsilon and 2^-46 a use for the arithmetic. Never above the Chernoff bound itself.
-    Within 1e-3 of the truth up to a million uses; beyond, where the grid's step no longer resolves
-    one use, within some per cent.
+    masses, which dominates ("connect the dots", Doroshenko et al. 2022). The error is of the second
+    order of the step only. Tails of 1e-5 delta in total count as infinite. The distribution of the
+    sum is that of the tilted losses, e^(t l) P(l) up to a constant, composed by Fourier transform
+    modulo a window and tilted back: at the tilt with the smallest Chernoff bound the result lies in
+    the middle of the window, however rare it is. Mass that wraps around can only raise the bound,
+    and the mass above the window counts as infinite by its Chernoff bound. Rounding of the
+    transforms is relative to the largest mass, that is to delta. So 2^-42 of delta is subtracted
+    for each use, and 2^-42 of epsilon plus 2^-46 per use is added for the arithmetic. The result is
+    never above the Chernoff bound itself. It is within 1e-3 of the truth for up to a million uses;
+    for more uses, where the step of the grid no longer resolves one use, within a few per cent.
 
     >>> from fedrec_auditor.accountants.losses.pairs import GaussianPair
     >>> round(epsilon_above(((GaussianPair(0.1), 100),), 1e-5), 3)  # as one Gaussian of mu = 1
@@ -83,23 +92,25 @@ def epsilon_above(uses: Uses, delta: float) -> float:
 
 
 def epsilon_below(uses: Uses, delta: float) -> float:
-    """An epsilon that the pairs together do not keep at ``delta`` > 0; a proof, from below.
+    """A proved lower bound: an epsilon that the pairs together do not satisfy at ``delta`` > 0.
 
-    The losses of each cell around a point of the grid are merged to one output, which is
-    post-processing; its loss lies near the point, by the second order of the step, and is rounded
-    down to the grid less an offset. What n uses give away so is a sum of independent variables in
-    [0, step]: by Bernstein's inequality it is no less than its mean less a deviation but with
-    probability eta, a thousandth of delta, and that much is given back. What wraps around the
-    window is taken off.
+    The losses of each cell around a point of the grid are merged into one output, which is
+    post-processing. The loss of that output differs from the point by the second order of the step,
+    and is rounded down to the grid minus an offset. The total that n uses lose by rounding is a sum
+    of independent variables in [0, step]. By Bernstein's inequality it is at least its mean minus a
+    deviation, except with probability eta, a thousandth of delta; this amount is added back. The
+    mass that wraps around the window is subtracted.
     """
     return _remembered(tuple(uses), delta, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveBelow:
-    """A privacy curve that the composed pairs reach at least: the distribution of their total loss.
+    """A lower bound on a privacy curve that the composed pairs attain: a distribution of the loss.
 
-    ``losses`` rise, (n,), with their masses under P; ``lost`` is subtracted from every divergence.
+    - ``losses``: total losses in ascending order, (n,).
+    - ``masses``: their masses under P, (n,).
+    - ``lost``: amount that is subtracted from every divergence.
     """
 
     losses: Array
@@ -107,18 +118,18 @@ class CurveBelow:
     lost: float
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound on the least delta at ``epsilon`` >= 0."""
+        """A lower bound on the smallest delta at ``epsilon`` >= 0."""
         above = slice(int(np.searchsorted(self.losses, epsilon)), None)
         return max(
-            0.0,
-            float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.lost,
+            0.0, float(self.masses[above] @ -np.expm1(epsilon - self.losses[above])) - self.lost
         )
 
 
 def curve_below(uses: Uses) -> CurveBelow:
-    """All epsilons of ``epsilon_below`` at once, to an absolute error of 1e-13 or so of delta.
+    """The bounds of ``epsilon_below`` for all epsilons at once, as a privacy curve.
 
-    Composed without a tilt, so that deltas near that error are lost: they count as 0.
+    The absolute error of delta is about 1e-13. The composition is not tilted, so that deltas near
+    that error count as 0.
     """
     spans = [pair.span(_OUTSIDE_OF_CURVE) for pair, _ in uses]
     step, _ = _step(uses, spans, False)
@@ -131,22 +142,22 @@ def curve_below(uses: Uses) -> CurveBelow:
         step *= 2.0
     else:
         return CurveBelow(np.zeros(0), np.zeros(0), 0.0)
-    # What wraps around the window, what was given back too much of, and rounding.
+    # Three errors are subtracted: mass that wraps around the window, the chance that too much was
+    # added back, and rounding.
     uses_in_all = sum(grid.count for grid in grids)
     lost = eta + 2.0 * _OUTSIDE_OF_CURVE + 2.0**-46 * uses_in_all
     infinite = _ever_infinite(grids)
     return CurveBelow(
-        np.append(total.losses + ceded, np.inf),
-        np.append(np.exp(total.log_p), infinite),
-        lost,
+        np.append(total.losses + ceded, np.inf), np.append(np.exp(total.log_p), infinite), lost
     )
 
 
 def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, size: int) -> Array:
     """The distribution of a sum of independent integers, by Fourier transform: shape (size,).
 
-    Each of ``parts`` has the probabilities of consecutive integers, the first of these, and how
-    many variables are distributed so. Sums are counted modulo ``size``, from ``first`` on.
+    - ``parts``: for each distribution its probabilities of consecutive integers, the first of these
+      integers, and the number of variables with that distribution.
+    - ``first``, ``size``: sums are counted modulo ``size``, starting from ``first``.
 
     >>> coin = np.array([0.5, 0.5])
     >>> distribution_of_sum([(coin, 0, 3)], first=0, size=4).round(3).tolist()
@@ -154,12 +165,13 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
     """
     total, offset = np.ones(size // 2 + 1, dtype=np.complex128), 0
     for masses, low, count in parts:
-        # Powers are taken of a distribution that is centred, whose transform turns slowly.
+        # The distribution is centred before a power is taken, so that the phase of its transform
+        # varies slowly.
         centre = round(float(masses @ np.arange(len(masses))) / max(float(masses.sum()), 1e-300))
         at = (np.arange(len(masses)) - centre) % size
         wave = fft.rfft(np.bincount(at, weights=masses, minlength=size), n=size)
         if count > 1:
-            # Most frequencies of a sum of many vanish.
+            # For many variables most frequencies are negligible.
             kept = wave.real**2 + wave.imag**2 > 10.0 ** (-80.0 / count)
             power = np.abs(wave[kept]) ** count * np.exp(1j * (count * np.angle(wave[kept])))
             wave = np.zeros_like(wave)
@@ -170,7 +182,7 @@ def distribution_of_sum(parts: Sequence[tuple[Array, int, int]], first: int, siz
 
 
 def _remembered(uses: Uses, delta: float, above: bool) -> float:
-    """By the values of the pairs; those in arrays are composed anew."""
+    """Caches the result by the values of the pairs; pairs stored in arrays are composed again."""
     if any(isinstance(pair, ListedPair) for pair, _ in uses):
         return _epsilon(uses, delta, above)
     return _cached(uses, delta, above)
@@ -185,82 +197,83 @@ def _epsilon(uses: Uses, delta: float, above: bool) -> float:
     tail = max(delta * 1e-5 / sum(count for _, count in uses), 1e-307)
     spans = [pair.span(tail) for pair, _ in uses]
     step, finest = _step(uses, spans, above)
-    found = math.inf if above else 0.0
+    epsilon = math.inf if above else 0.0
     if above and step > 2.0 * finest:
-        # Too many uses for a grid that resolves one: Chernoff's bound needs no grid of the sum.
+        # There are too many uses for a grid that resolves one use; Chernoff's bound needs no grid
+        # of the sum.
         grids = _discretized(uses, spans, finest, above)
-        left = delta * (1.0 - _charge(grids)) - _ever_infinite(grids)
-        if left > 0:
-            found = _moved(grids, max(0.0, _least_tilt(grids, finest, left)[1]))
+        budget = delta * (1.0 - _charge(grids)) - _ever_infinite(grids)
+        if budget > 0:
+            epsilon = _moved(grids, max(0.0, _least_tilt(grids, finest, budget)[1]))
     for _ in range(_TRIES if above else 2 * _TRIES):
         grids = _discretized(uses, spans, step, above)
-        one = _above if above else _below
-        bound, fits = one(grids, step, _ever_infinite(grids), delta)
-        found = min(found, bound) if above else max(found, bound)
+        compute = _above if above else _below
+        bound, fits = compute(grids, step, _ever_infinite(grids), delta)
+        epsilon = min(epsilon, bound) if above else max(epsilon, bound)
         if fits:
             break
         step *= 4.0 if above else 2.0
-    return found
+    return epsilon
 
 
 _cached = lru_cache(maxsize=512)(_epsilon)
 
 
 def _once(pair: Pair, delta: float, above: bool) -> float:
-    """One use needs no transform: each cell's ends share its mass, or the cell is one output."""
+    """One use needs no transform: ends of cells share the mass (above), or a cell is one output."""
     spans = [pair.span(max(delta * 1e-5, 1e-307))]
     step, _ = _step(((pair, 1),), spans, above)
     points = _points(spans[0], step)
     if above:
         grid = _split(pair, 1, step, points)
-        left = delta * (1.0 - _CELL_ROUNDING)
-        if grid.infinite >= left:
+        budget = delta * (1.0 - _CELL_ROUNDING)
+        if grid.infinite >= budget:
             return math.inf
         with np.errstate(divide="ignore"):
             log_p = np.log(np.append(grid.mass, grid.infinite))
         log_q = log_p - np.append((grid.low + np.arange(len(grid.mass))) * step, np.inf)
-        least = least_epsilon(log_p[::-1], log_q[::-1], left)
+        least = least_epsilon(log_p[::-1], log_q[::-1], budget)
         return _moved([grid], least) if least > 0 else 0.0
     log_p, log_q = pair.between(np.concatenate([[-np.inf], points * step, [np.inf]]))
     infinite = math.log(pair.infinite) if pair.infinite > 0 else -math.inf
     log_p, log_q = np.append(log_p, infinite), np.append(log_q, -np.inf)
-    found = least_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
-    return found if math.isinf(found) else max(0.0, found * (1.0 - _ROUNDING) - 2.0**-46)
+    epsilon = least_epsilon(log_p[::-1], log_q[::-1], delta * (1.0 + _CELL_ROUNDING))
+    return epsilon if math.isinf(epsilon) else max(0.0, epsilon * (1.0 - _ROUNDING) - 2.0**-46)
 
 
 def _ever_infinite(grids: Sequence[_Grid]) -> float:
-    """The probability that the loss of some use is infinite."""
+    """The probability that the loss of at least one use is infinite."""
     log_never = sum(g.count * math.log1p(-min(g.infinite, 1 - 1e-16)) for g in grids)
     return -math.expm1(log_never)
 
 
 def _charge(grids: Sequence[_Grid]) -> float:
-    """Share of delta that rounding may have moved."""
+    """The share of delta by which rounding may have changed it."""
     return min(0.5, sum(grid.count for grid in grids) * _ROUNDING)
 
 
 def _moved(grids: Sequence[_Grid], epsilon: float) -> float:
-    """Epsilon with what arithmetic may have lost: a share, and 2^-46 a use for its masses."""
+    """Epsilon plus an allowance for arithmetic: a share of it, and 2^-46 per use."""
     return epsilon * (1.0 + _ROUNDING) + 2.0**-46 * sum(grid.count for grid in grids)
 
 
 def _above(
     grids: Sequence[_Grid], step: float, infinite: float, delta: float
 ) -> tuple[float, bool]:
-    """An upper bound, and whether the window had room."""
-    left = delta * (1.0 - _charge(grids))
-    if infinite >= left:
+    """An upper bound, and whether the window fits on the grid."""
+    budget = delta * (1.0 - _charge(grids))
+    if infinite >= budget:
         return math.inf, True
-    tilt, chernoff = _least_tilt(grids, step, left - infinite)
-    found = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, left)
-    least = chernoff if found is None else min(found, chernoff)
-    return _moved(grids, least) if least > 0 else 0.0, found is not None
+    tilt, chernoff = _least_tilt(grids, step, budget - infinite)
+    epsilon = _in_window(grids, step, _OFF_CENTRE * tilt, infinite, budget)
+    least = chernoff if epsilon is None else min(epsilon, chernoff)
+    return _moved(grids, least) if least > 0 else 0.0, epsilon is not None
 
 
 def _below(
     grids: Sequence[_Grid], step: float, infinite: float, delta: float
 ) -> tuple[float, bool]:
-    """A lower bound, and whether the window had room."""
+    """A lower bound, and whether the window fits on the grid."""
     if infinite * (1.0 - _charge(grids)) > delta:
         return math.inf, True
     ceded, eta = _ceded(grids, step, 1e-3 * delta)
@@ -270,28 +283,28 @@ def _below(
     extra = 1e-6 * delta
     for _ in range(_TRIES):
         needed = (delta + eta) * (1.0 + _charge(grids)) + extra
-        found = _in_window(grids, step, tilt, infinite, needed, ceded)
-        if found is None:
+        epsilon = _in_window(grids, step, tilt, infinite, needed, ceded)
+        if epsilon is None:
             return 0.0, False
-        wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (found - ceded), 700.0))
+        wrapped = 2.0 * _OUTSIDE * math.exp(min(moment - tilt * (epsilon - ceded), 700.0))
         if wrapped <= extra:
-            return max(0.0, 2.0 * found - _moved(grids, found)), True
+            return max(0.0, 2.0 * epsilon - _moved(grids, epsilon)), True
         extra = 2.0 * wrapped
     return 0.0, True
 
 
 def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
-    """The step of the grid, and one that resolves each use well enough for its moments.
+    """The step of the grid of the sum, and a step that resolves each use well for its moments.
 
-    The first is fine enough for each pair as far as it matters in the sum, and no finer than there
-    is room. It sets how tight the answer is, not whether it is a bound.
+    The first is fine enough for each pair as far as the pair matters in the sum, and no finer than
+    the grid has room for. It affects how tight the result is, but not whether it is a bound.
     """
     spreads = [_spread(pair, *span) for (pair, _), span in zip(uses, spans, strict=True)]
-    # One use must fit on the grid, and its points must be exact integers.
-    least = max(max((high - low) / _MOST, 1e-12 * max(abs(low), abs(high))) for low, high in spans)
+    # One use must fit on the grid, and the indices of its points must be exact integers.
+    limit = max(max((high - low) / _MOST, 1e-12 * max(abs(low), abs(high))) for low, high in spans)
     total = math.sqrt(sum(n * s**2 for s, (_, n) in zip(spreads, uses, strict=True)))
     if total == 0:
-        return (max(1.0, least),) * 2
+        return (max(1.0, limit),) * 2
     wanted = min(
         max(s / (_FINE if above else _FINE_BELOW), 1e-5 * total**2 / (n * s))
         for s, (_, n) in zip(spreads, uses, strict=True)
@@ -299,15 +312,15 @@ def _step(uses: Uses, spans: Spans, above: bool) -> tuple[float, float]:
     )
     room = min(_MOST, max(2**16, 2**21 // len(uses)))
     wish = min(wanted, total / 2000.0)
-    step = max(wish, 20.0 * total / room, least)
-    # Nothing need be split where the losses used most often lie on the grid.
+    step = max(wish, 20.0 * total / room, limit)
+    # If the losses that are used most often lie on the grid, their mass needs no splitting.
     atoms = [(n, max(p.losses)) for p, n in uses if isinstance(p, AtomicPair) and p.losses]
     _, loss = max(atoms, default=(0, 0.0))
-    return (loss / math.ceil(loss / step) if loss >= step else step), max(4.0 * wanted, least)
+    return (loss / math.ceil(loss / step) if loss >= step else step), max(4.0 * wanted, limit)
 
 
 def _spread(pair: Pair, low: float, high: float) -> float:
-    """About the standard deviation of the loss, most of which lies from ``low`` to ``high``."""
+    """An estimate of the standard deviation of the loss, most of which lies in [low, high]."""
     reach = 1.01 * max(abs(low), abs(high), 1e-300)
     near = np.geomspace(1e-9, 1.0, 200) * reach
     edges = np.unique(np.concatenate([-near, near, np.linspace(low, high, 400), [-np.inf, np.inf]]))
@@ -330,7 +343,10 @@ def _points(span: tuple[float, float], step: float) -> NDArray[np.int64]:
 
 
 def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """The mass of each interval split over its two ends, so that P and Q keep their masses."""
+    """The grid of an upper bound: the mass of each interval is split over its two ends.
+
+    Both P and Q keep their masses.
+    """
     inner = points * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], inner, [np.inf]]))
     p = np.exp(log_p[1:-1])
@@ -345,7 +361,10 @@ def _split(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _G
 
 
 def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _Grid:
-    """One output a cell, its loss rounded down; of a few offsets, that which gives least away."""
+    """The grid of a lower bound: one output per cell, its loss rounded down.
+
+    The offset, out of a few, is the one whose rounding removes the least loss.
+    """
     middles = (points[:-1] + 0.5) * step
     log_p, log_q = pair.between(np.concatenate([[-np.inf], middles, [np.inf]]))
     seen = log_p > -700.0
@@ -353,7 +372,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     lowest, highest = int(points[0]) - 1, int(points[-1]) + 1
 
     def rounded(offset: float) -> tuple[Array, Array]:
-        """Cells, and what rounding down to them takes."""
+        """Cells, and the loss that rounding down to them removes."""
         cell = np.floor((loss + offset) / step)
         return cell, np.clip(loss + offset - np.clip(cell, lowest, highest) * step, 0.0, step)
 
@@ -361,7 +380,7 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
     offset = min(offsets, key=lambda offset: float(p @ rounded(offset)[1]))
     cell, rest = rounded(offset)
     mean = float(p @ rest)
-    # What would be rounded up is left out.
+    # Cells below the grid would be rounded up, so they are left out.
     kept = np.where(cell < lowest, 0.0, p)
     at = np.clip(cell, lowest, highest).astype(np.int64) - lowest
     mass: Array = np.bincount(at, weights=kept, minlength=highest - lowest + 1).astype(np.float64)
@@ -370,10 +389,10 @@ def _merged(pair: Pair, count: int, step: float, points: NDArray[np.int64]) -> _
 
 
 def _ceded(grids: Sequence[_Grid], step: float, eta: float) -> tuple[float, float]:
-    """How far the true total loss lies above that on the grid, but with a probability given too.
+    """The distance from the total loss on the grid to the true one, and its failure probability.
 
-    What rounding down took in all, by Bernstein's inequality at ``eta``, less the grids' offsets;
-    the probability is 0 where nothing is given back.
+    The loss that rounding down removed in total is bounded by Bernstein's inequality at ``eta``,
+    minus the offsets of the grids. The probability is 0 if nothing is added back.
     """
     mean = sum(g.count * g.ceded[0] for g in grids)
     variance = sum(g.count * g.ceded[1] for g in grids)
@@ -390,7 +409,7 @@ def _log_total(grids: Sequence[_Grid], step: float, tilts: Array) -> Array:
 
 
 def _coarse(grid: _Grid) -> tuple[_Grid, float]:
-    """The same mass on fewer points, rounded up; and how many old points make one."""
+    """The grid with fewer points, losses rounded up; and the number of old points per new one."""
     factor = max(1, -(-len(grid.mass) // 2048))
     low = grid.low // factor
     at = -((-(grid.low + np.arange(len(grid.mass)))) // factor)
@@ -399,9 +418,10 @@ def _coarse(grid: _Grid) -> tuple[_Grid, float]:
 
 
 def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[float, float]:
-    """The tilt t at which the conversion of the moment at 1 + t is least, and that epsilon.
+    """The tilt t for which the conversion of the moment at order 1 + t is smallest, and its
+    epsilon.
 
-    Canonne, Kamath and Steinke 2020, Proposition 12: every t is a bound.
+    Canonne, Kamath and Steinke 2020, Proposition 12: every t gives a bound.
     """
 
     def converted(moments: Array, tilts: Array) -> Array:
@@ -419,8 +439,7 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
         variance += grid.count * float(grid.mass @ (loss - mean) ** 2)
     tilts = tilts * math.sqrt(max(1.0, -2.0 * math.log(delta)) / max(variance, step**2))
     moments = sum(
-        (g.count * g.log_moments(tilts, step * factor) for g, factor in rough),
-        np.zeros(len(tilts)),
+        (g.count * g.log_moments(tilts, step * factor) for g, factor in rough), np.zeros(len(tilts))
     )
     least = float(tilts[int(np.argmin(converted(moments, tilts)))])
     near = least * np.array([0.8, 1.0, 1.2])
@@ -431,9 +450,11 @@ def _least_tilt(grids: Sequence[_Grid], step: float, delta: float) -> tuple[floa
 
 @dataclass(frozen=True, slots=True)
 class _Distribution:
-    """The sum of all finite losses: masses at ``losses``, which rise; what lies outside wraps.
+    """The distribution of the sum of all finite losses.
 
-    ``cut`` is the mass that may lie above the window, by its Chernoff bound.
+    - ``losses``: the window, in ascending order; mass outside it wraps around.
+    - ``log_p``: log-masses of the losses under P.
+    - ``cut``: largest mass above the window, by its Chernoff bound.
     """
 
     losses: Array
@@ -449,9 +470,10 @@ def _in_window(
     delta: float,
     ceded: float | None = None,
 ) -> float | None:
-    """The least epsilon at ``delta`` of the sum, seen in a window; None if it has no room.
+    """The smallest epsilon of the sum at ``delta``, computed in a window; None if it does not fit.
 
-    From below with what it ``ceded``; from above what the window leaves out counts as infinite.
+    In a lower bound ``ceded`` is added to the losses; in an upper bound the mass outside the window
+    counts as infinite.
     """
     lower = 0.0
     for _ in range(4):
@@ -462,9 +484,9 @@ def _in_window(
         log_top = math.log(top) if top > 0 else -math.inf
         log_p = np.minimum(np.concatenate([[log_top], total.log_p[::-1]]), 300.0)
         losses = total.losses + (ceded or 0.0)
-        found = least_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
-        if found > losses[0] + step or losses[0] < 0:
-            return found
+        epsilon = least_epsilon(log_p, log_p - np.concatenate([[np.inf], losses[::-1]]), delta)
+        if epsilon > losses[0] + step or losses[0] < 0:
+            return epsilon
         lower = 1.5 * lower + 0.5
     return None
 
@@ -472,9 +494,9 @@ def _in_window(
 def _distribution(
     grids: Sequence[_Grid], step: float, tilt: float, outside: float, lower: float = 0.0
 ) -> _Distribution | None:
-    """The sum in a window that holds all but ``outside`` of the tilted distribution on either side.
+    """The sum, in a window with all but ``outside`` of the tilted distribution on either side.
 
-    The window reaches ``lower`` of its width further down. None if it has no room.
+    The window reaches ``lower`` of its width further down. None if it does not fit on the grid.
     """
     mean = variance = moment = 0.0
     tilted = []
@@ -512,7 +534,7 @@ def _window(
     deviation: float,
     outside: float,
 ) -> tuple[float, float]:
-    """Losses outside of which the tilted sum has a mass of ``outside`` at most, by Chernoff."""
+    """Losses outside of which the tilted sum has a mass of at most ``outside``, by Chernoff."""
     shifts = np.array([0.3, 0.6, 1.0, 1.7, 3.0, 5.0, 8.0]) / deviation
     need = -math.log(outside)
     high = float(np.min((_log_total(grids, step, tilt + shifts) - moment + need) / shifts))

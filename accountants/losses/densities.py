@@ -1,4 +1,4 @@
-"""A distribution of a number: pieces of densities, lattices, points."""
+"""Distributions of a number: pieces of densities, lattices and points."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from fedrec_auditor.accountants.errors import InputError
 Floats = NDArray[np.float64]
 
 SAME = 1e-12
-"""Places nearer than this, relative to their size and the spread of all, differ by rounding."""
+"""Places closer than this, relative to their size and to the spread of all, count as equal."""
 _MOST_POINTS = 1 << 12
-# Distance of points of a lattice, in lengths in which its masses fall by e.
+# Largest distance of listed points of a lattice, in lengths over which its masses fall by a factor
+# of e.
 _FAR_OUT = 40.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
@@ -26,10 +27,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 class Piece:
     """``weight`` times a probability distribution on [low, high].
 
-    The density is proportional to exp(rate * y), or with ``sd`` > 0 the normal density of that
-    ``mean``, cut to [low, high]. With ``step`` > 0 it is a lattice instead: the points low,
-    low + step, ... up to high (high, high - step, ... if low is -inf), with masses proportional to
-    exp(rate * y). An end is infinite only where the distribution vanishes. Else: InputError.
+    - With ``rate``: the density is proportional to exp(rate * y).
+    - With ``sd`` > 0: the normal density with that ``mean``, restricted to [low, high].
+    - With ``step`` > 0: a lattice, that is the points low, low + step, ... up to high (high, high -
+      step, ... if low is -inf), with masses proportional to exp(rate * y).
+
+    An end may be infinite only if the distribution vanishes there. InputError otherwise.
     """
 
     weight: float
@@ -41,7 +44,7 @@ class Piece:
     step: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no distribution."""
+        """Raises InputError if the fields do not define a distribution."""
         normal = self.sd > 0.0 and not self.rate and not self.step
         vanishes = (self.low > -math.inf or self.rate > 0.0 or normal) and (
             self.high < math.inf or self.rate < 0.0 or normal
@@ -60,8 +63,12 @@ class Piece:
 class Term:
     """exp(value + slope (y - anchor) - curve (y - anchor)^2 / 2) on [low, high].
 
-    ``anchor`` is where it is largest, ``centre`` the mean, or the rate where ``curve`` is 0. With
-    ``step`` it is a mass at every step from an end.
+    - ``low``, ``high``: ends of the interval.
+    - ``anchor``: place at which the term is largest.
+    - ``value``: logarithm of the term at the anchor.
+    - ``centre``: the mean, or the rate if ``curve`` is 0.
+    - ``curve``: rate by which the slope of the logarithm falls.
+    - ``step``: if positive, the term is a mass at every step from an end.
     """
 
     low: float
@@ -74,7 +81,7 @@ class Term:
 
     @classmethod
     def of(cls, piece: Piece) -> Term:
-        """The piece with its normalizer."""
+        """The term of a piece, normalized."""
         low, high = piece.low, piece.high
         if piece.step and math.isfinite(high - low):
             high = low + math.floor((high - low) / piece.step + 1e-9) * piece.step
@@ -87,41 +94,41 @@ class Term:
         return replace(term, value=math.log(piece.weight) - whole)
 
     def log_masses(self, low: Floats, high: Floats) -> Floats:
-        """ln of its mass on each of [low, high], which lie within; of a lattice, on all of it."""
+        """ln of the mass on each interval [low, high] of the term; of a lattice, on all of it."""
         nearest = np.clip(self.anchor, low, high)
         slope = np.abs(self.slope - self.curve * (nearest - self.anchor))
         sides = np.stack([nearest - low, high - nearest])
         logs = log_integral(np.stack([slope, slope]), self.curve, sides, self.step)
-        # Without a curve the anchor is an end, and all lies on one side.
+        # If there is no curve, the anchor is an end, and the whole interval lies on one side of it.
         whole = np.logaddexp(*logs) if self.curve else logs.max(axis=0)
         return np.asarray(self.at(nearest) + whole)
 
     @property
     def slope(self) -> float:
-        """Of the logarithm, at the anchor."""
+        """Slope of the logarithm of the term at the anchor."""
         return (self.centre - self.anchor) * self.curve if self.curve else self.centre
 
     def at(self, y: Floats) -> Floats:
-        """Its logarithm, of a density or a mass, as if it went on beyond its ends."""
+        """Logarithm of the density or mass at ``y``, extrapolated beyond the ends of the term."""
         away = y - self.anchor
         return self.value + self.slope * away - self.curve / 2.0 * away * away
 
     def nearest(self, y: Floats) -> tuple[Floats, Floats]:
-        """Of a lattice: the nearest points of its line, and how far off these are in steps."""
+        """The lattice points nearest to ``y``, and their distances from ``y`` in steps."""
         origin = self.low if math.isfinite(self.low) else self.high
         index = (y - origin) / self.step
         return origin + np.rint(index) * self.step, np.abs(index - np.rint(index))
 
     @property
     def shape(self) -> tuple[float, float]:
-        """What terms share that differ by a factor."""
+        """Centre and curve; terms with equal shapes differ by a factor only."""
         return self.centre, self.curve
 
 
 def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float) -> Floats:
-    """ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width]; falls >= 0.
+    """ln of the integral of exp(-fall t - curve t^2 / 2) for t in [0, width]; ``fall`` >= 0.
 
-    With ``step`` the sum over t = 0, step, ..., width.
+    If ``step`` > 0, it is ln of the sum over t = 0, step, ..., width.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = width + step
@@ -130,7 +137,8 @@ def log_integral(fall: Floats, curve: Floats | float, width: Floats, step: float
         straight = np.where(fall > 0.0, np.log(-np.expm1(-fall * width)) - unit, flat)
         if not np.any(curve):
             return np.asarray(straight)
-        # Mills ratios at both ends, in units of the deviation; where these cancel, quadrature.
+        # Mills ratios at both ends, in units of the standard deviation; quadrature where the ratios
+        # cancel.
         root = np.sqrt(curve)
         near, wide = fall / root, width * root
         drop = np.where(width < np.inf, np.exp(-wide * (near + wide / 2.0)), 0.0)
@@ -154,12 +162,12 @@ class Mixture:
     points: Mapping[float, float] = field(default_factory=dict)
 
     def times(self, factor: float) -> Mixture:
-        """All masses multiplied by a factor; nothing where doubles do not hold them."""
+        """All masses multiplied by a factor; masses that underflow are dropped."""
         pieces = (replace(p, weight=p.weight * factor) for p in self.pieces if p.weight * factor)
         return Mixture(tuple(pieces), {y: mass * factor for y, mass in self.points.items()})
 
     def plus(self, other: Mixture) -> Mixture:
-        """The sum of both, pieces of one shape as one."""
+        """The sum of two mixtures, with pieces of the same shape merged."""
         weights: dict[Piece, float] = {}
         for piece in (*self.pieces, *other.pieces):
             shape = replace(piece, weight=1.0)
@@ -170,7 +178,7 @@ class Mixture:
         return Mixture(pieces, points)
 
     def listed(self) -> list[float]:
-        """The points, and those of lattices that are short or not far out."""
+        """The points and the points of lattices; of long lattices, only those not far out."""
         places = [*self.points]
         for piece in self.pieces:
             if piece.step:
@@ -182,7 +190,7 @@ class Mixture:
         return places
 
     def log_mass(self, y: Floats) -> Floats:
-        """ln of the mass at every y, of points and of lattices; -inf where there is none."""
+        """ln of the mass of points and lattices at every y; -inf if there is no mass."""
         y = np.asarray(y, dtype=np.float64)
         mass = np.full(y.shape, -np.inf)
         if self.points:
@@ -201,7 +209,7 @@ class Mixture:
         return mass
 
     def log_density(self, y: Floats) -> Floats:
-        """ln of the density at every y; where it jumps, the larger of its two limits."""
+        """ln of the density at every y; at a jump, the larger of its two limits."""
         y = np.asarray(y, dtype=np.float64)
         left, right = (np.full(y.shape, -np.inf) for _ in range(2))
         for term in map(Term.of, self.pieces):
@@ -213,7 +221,7 @@ class Mixture:
 
 
 def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
-    """Each finite value, to the first of those that differ from their neighbour by rounding."""
+    """Maps each finite value to the first of the values that differ only by rounding."""
     ordered = np.unique([value for value in values if math.isfinite(value)])
     fresh = np.diff(ordered) > SAME * np.maximum(np.abs(ordered[1:]), least)
     first = np.append(True, fresh)[: len(ordered)]
@@ -221,7 +229,7 @@ def _snapped(values: Iterable[float], least: float = 0.0) -> dict[float, float]:
 
 
 def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
-    """Whether a piece that is no wider than rounding goes on where one as dense ends."""
+    """Whether a piece no wider than rounding continues a piece that is as dense at its end."""
     others = tuple(piece for piece in pieces if piece is not sliver and not piece.step)
     if any(other.low < sliver.high and sliver.low < other.high for other in others):
         return False
@@ -232,7 +240,7 @@ def _goes_on(sliver: Piece, pieces: Iterable[Piece]) -> bool:
 
 
 def aligned(p: Mixture, q: Mixture) -> Iterator[tuple[list[Term], dict[float, float]]]:
-    """The terms and the points of both, with numbers that differ by rounding made equal."""
+    """The terms and the points of both mixtures; numbers that differ by rounding are made equal."""
     mixtures = p, q
     pieces = [piece for mixture in mixtures for piece in mixture.pieces]
     places = [value for mixture in mixtures for value in mixture.points]
@@ -273,7 +281,7 @@ class Lattice:
     sides: tuple[list[Term], list[Term]] = field(default_factory=lambda: ([], []))
 
     def index(self, y: float) -> float:
-        """The number n of y; nan if it is not on the lattice."""
+        """The index n of ``y``; NaN if ``y`` is not on the lattice."""
         n = (y - self.origin) / self.step
         if math.isinf(n):
             return n
@@ -281,12 +289,15 @@ class Lattice:
         return float(round(n)) if off <= 1e-9 * self.step + slack else math.nan
 
     def place(self, n: float) -> float:
-        """The place of number n."""
+        """The number with index ``n``."""
         return self.origin + self.step * float(n)
 
 
 def lattices_of(sides: Sequence[list[Term]]) -> list[Lattice]:
-    """The terms that are lattices, on as few as there are."""
+    """Groups the lattice terms of both sides into as few lattices as possible.
+
+    InputError if the steps differ, or if a step is too small relative to the offset.
+    """
     steps = {term.step for term in [*sides[0], *sides[1]]}
     if len(steps) > 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Certified comparison of two distributions of a number: the largest ratio, and the divergence."""
+"""Certified comparison of two distributions of a number: largest log-ratio, and divergence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio
 Indices = NDArray[np.intp]
 
 _GAP = 1e-10
-# The log-mass, at least, of an event that shows how a ratio grows without bound.
+# Smallest log-mass of an event that shows that a ratio grows without bound.
 _SEEN = math.log(1e-3)
 _ROUNDS, _HALVINGS = 200, 48
 _MOST_ENTRIES = 1 << 19
@@ -35,7 +35,11 @@ _ULPS = 2.0**-50
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """A value between ``lower`` and ``upper``; of a ratio, the place where it is ``lower``."""
+    """An interval [lower, upper] that contains a value.
+
+    - ``lower``, ``upper``: limits of the value.
+    - ``place``: for a ratio, the number at which it equals ``lower``.
+    """
 
     lower: float
     upper: float
@@ -43,9 +47,11 @@ class Enclosure:
 
 
 class NumberEvent(NamedTuple):
-    """The numbers between ``low`` and ``high``, or the one that both are, with their log-masses.
+    """An interval of numbers, or a single number, with its log-masses under P and Q.
 
-    ``supremum`` is the largest log-ratio of any event.
+    - ``low``, ``high``: ends of the interval; they are equal for a single number.
+    - ``log_p``, ``log_q``: log-masses of the event.
+    - ``supremum``: the largest log-ratio of any event.
     """
 
     low: float
@@ -56,7 +62,11 @@ class NumberEvent(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """A divergence between ``lower`` and ``upper``, and the masses of what it counts."""
+    """An interval [lower, upper] that contains a divergence, and the masses that contribute to it.
+
+    - ``lower``, ``upper``: limits of the divergence.
+    - ``p``, ``q``: masses under P and Q of the numbers that contribute.
+    """
 
     lower: float
     upper: float
@@ -65,11 +75,11 @@ class Excess(NamedTuple):
 
 
 def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
-    """The supremum over events of ln P(event) / Q(event); infinite where Q has no mass.
+    """The supremum over events of ln P(event) / Q(event); inf if Q has no mass on an event of P.
 
-    Exact, up to rounding, where each stretch between two ends has a ratio that is monotone or
-    convex; else by branch and bound to a gap of 1e-10 relative, or what 2^19 numbers tell. -inf
-    if ``p`` is empty.
+    The value is exact up to rounding if, on each stretch between two ends, the ratio is monotone or
+    convex. Otherwise it is found by branch and bound, to a relative gap of 1e-10 or with at most
+    2^19 numbers. It is -inf if ``p`` is empty.
     """
     parts = [stretches.supremum() for stretches in _supports(p, q)]
     best = max(parts, key=lambda part: part.lower, default=Enclosure(-math.inf, -math.inf))
@@ -77,9 +87,10 @@ def log_ratio(p: Mixture, q: Mixture) -> Enclosure:
 
 
 def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> NumberEvent:
-    """An event that shows ``log_ratio``: a point, or a stretch that holds none of those ``apart``.
+    """An event that shows ``log_ratio``: a point, or an interval without any point of ``apart``.
 
-    Its ratio is the largest one to 1e-7 relative; or, where none is the largest, a smaller one.
+    Its ratio is the largest ratio to 1e-7 relative; or, if the supremum is not attained, a smaller
+    one.
     """
     suprema = [(stretches, stretches.supremum()) for stretches in _supports(p, q, apart)]
     stretches, supremum = max(suprema, key=lambda each: each[1].lower)
@@ -96,8 +107,8 @@ def event_of_ratio(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Numbe
 def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
     """The hockey-stick divergence: the largest P(event) - e^epsilon Q(event), ``epsilon`` >= 0.
 
-    What is counted has its rounding inside the enclosure; a ratio of e^epsilon to all digits counts
-    nothing.
+    The enclosure includes rounding errors of the numbers that contribute; a ratio that equals
+    e^epsilon to all digits contributes nothing. InputError if ``epsilon`` is negative.
     """
     if not epsilon >= 0.0:
         raise InputError(f"Expected epsilon >= 0, got {epsilon}. Exchange the two inputs.")
@@ -107,13 +118,18 @@ def divergence(p: Mixture, q: Mixture, epsilon: float) -> Excess:
 
 @dataclass(frozen=True)
 class _Stretches:
-    """Both measures on the stretches of a line, in each of which they are sums of the same shapes.
+    """Two measures on stretches of a line; on each stretch both are sums of the same shapes.
 
-    A shape is the exponential of a line or parabola. ``low`` and ``high`` (stretches,) are ends;
-    ``logs`` (2, shapes, stretches) are the logarithms of the terms of P and of Q at ``anchor``
-    (shapes, stretches), -inf where there is no term; ``slope`` is theirs at the anchor, and
-    ``curve`` (shapes, 1) what it falls by. With ``discrete`` the line is the integers, and a
-    stretch holds both its ends. ``place`` tells where on the line of answers.
+    A shape is the exponential of a line or of a parabola, times a factor.
+
+    - ``low``, ``high``: ends of the stretches, (stretches,).
+    - ``logs``: logarithms of the terms of P and of Q at ``anchor``, (2, shapes, stretches); -inf if
+      there is no term.
+    - ``anchor``: a point of each stretch, per shape, (shapes, stretches).
+    - ``slope``: slope of the logarithm at the anchor, (shapes, stretches).
+    - ``curve``: rate by which the slope falls, (shapes, 1).
+    - ``discrete``: the line is the integers, and a stretch contains both its ends.
+    - ``place``: maps a point of the line to the number that it stands for.
     """
 
     low: Floats
@@ -133,7 +149,7 @@ class _Stretches:
         place: Callable[[float], float] = float,
         apart: Iterable[float] = (),
     ) -> _Stretches:
-        """The partition at all ends and means, and at what is ``apart``."""
+        """The partition at all ends and means, and at the points ``apart``."""
         terms = [*sides[0], *sides[1]]
         gap = 1.0 if discrete else 0.0
         shapes = {shape: k for k, shape in enumerate(sorted({term.shape for term in terms}))}
@@ -160,18 +176,18 @@ class _Stretches:
 
     @cached_property
     def possible(self) -> Indices:
-        """The stretches where P has any mass."""
+        """The stretches on which P has any mass."""
         return np.flatnonzero((self.logs[0] > -np.inf).any(axis=0))
 
     @cached_property
     def limits(self) -> tuple[Floats, Indices]:
-        """For each stretch: ln p/q at its infinite end, and the shape that leads q there."""
+        """For each stretch: ln p/q at its infinite end, and the shape that dominates q there."""
         limit, leader = np.zeros(len(self.low)), np.zeros(len(self.low), dtype=np.intp)
         for j in np.flatnonzero(~np.isfinite(self.high - self.low)):
             outward = self.slope[:, j] * (1.0 if self.high[j] == np.inf else -1.0)
             rank = np.argsort(np.lexsort((-outward, self.curve[:, 0])))
             ranks = np.where(self.logs[:, :, j] > -np.inf, rank, len(rank))
-            if ranks.min(axis=1).max() < len(rank):  # both are there
+            if ranks.min(axis=1).max() < len(rank):  # both P and Q have a term
                 (lead_p, leader[j]), (rank_p, rank_q) = ranks.argmin(axis=1), ranks.min(axis=1)
                 ahead = float(rank_q - rank_p)
                 limit[j] = self.logs[0, lead_p, j] - self.logs[1, leader[j], j]
@@ -180,9 +196,9 @@ class _Stretches:
 
     @cached_property
     def factors(self) -> Floats:
-        """The least and the largest ratio of terms of one shape, in logs: (2, stretches).
+        """The smallest and the largest ratio of terms of one shape, as logarithms: (2, stretches).
 
-        The ratio of their sums lies between.
+        The ratio of the sums of the terms lies between the two.
         """
         (p, q), (has_p, has_q) = self.logs, self.logs > -np.inf
         with np.errstate(invalid="ignore"):
@@ -192,10 +208,11 @@ class _Stretches:
 
     @cached_property
     def at_ends(self) -> NDArray[np.bool_]:
-        """Whether cells have their least, and their largest, ln p/q at an end: (2, stretches).
+        """Whether cells have their smallest, and their largest, ln p/q at an end: (2, stretches).
 
-        With two shapes at most, of one curve, it is monotone (Moebius). Over one term of q that is
-        curved as much as all of p it is convex; of one term of p, over less curved ones, concave.
+        With at most two shapes, of one curve, ln p/q is monotone (Moebius). It is convex if q is
+        one term that is curved at least as much as all terms of p, and concave if p is one term
+        that is curved at least as much as all terms of q.
         """
         has_p, has_q = self.logs > -np.inf
         here = has_p | has_q
@@ -208,11 +225,11 @@ class _Stretches:
         return np.stack([alike | concave, alike | convex])
 
     def bounds(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats]:
-        """ln p/q at both ends of cells [low, high] of stretches j, and bounds: (2, cells) each.
+        """ln p/q at both ends of cells [low, high] of stretches j, and its bounds: (2, cells) each.
 
-        Relative to the leading term of q every term is the exponential of a parabola: the bounds
-        are the sum of the least (largest) values of p over the sum of the largest (least) ones of
-        q; or ``factors``, where these are closer.
+        Relative to the leading term of q every term is the exponential of a parabola. The bounds
+        are the sum of the smallest (largest) values of p over the sum of the largest (smallest)
+        values of q; or ``factors``, if these are tighter.
         """
         (p, q), slope, curve = self.logs[:, :, j], self.slope[:, j], self.curve
         finite = np.isfinite(high - low)
@@ -220,7 +237,7 @@ class _Stretches:
         away = [end - self.anchor[:, j] for end in near]
         heights = [t * (slope - curve * t / 2.0) for t in away]
         limit, leader = self.limits
-        left, right = (
+        at_low, at_high = (
             np.where(np.isfinite(end), _sum(p + height) - _sum(q + height), limit[j])
             for end, height in zip((low, high), heights, strict=True)
         )
@@ -246,7 +263,7 @@ class _Stretches:
                 [np.where(log > -np.inf, log + m, -np.inf) for m in (least, most)] for log in (p, q)
             ]
             below, above = (_sum(values[0][k]) - _sum(values[1][1 - k]) for k in (0, 1))
-        ends = np.stack([left, right])
+        ends = np.stack([at_low, at_high])
         smaller, larger = ends.min(axis=0), ends.max(axis=0)
         below = np.minimum(smaller, np.maximum(below, self.factors[0, j]))
         above = np.maximum(larger, np.minimum(above, self.factors[1, j]))
@@ -271,7 +288,11 @@ class _Stretches:
             )
 
     def split(self, low: Floats, high: Floats, j: Indices) -> tuple[Floats, Floats, Indices]:
-        """Each cell in two: halves, or of an infinite one a part that grows by a factor of 3."""
+        """Splits each cell in two.
+
+        A finite cell is halved; of an infinite cell a finite part is split off, which grows by a
+        factor of 3.
+        """
         reach = self.reach[j]
         with np.errstate(invalid="ignore"):
             up = low + np.maximum(reach, 2.0 * (low - self.low[j]))
@@ -286,7 +307,7 @@ class _Stretches:
 
     @cached_property
     def reach(self) -> Floats:
-        """For each stretch the length in which its steepest shape falls by about e."""
+        """The length over which the steepest shape of each stretch falls by a factor of about e."""
         here = (self.logs > -np.inf).any(axis=0)
         steep = np.where(here, np.abs(self.slope) + np.sqrt(self.curve), 0.0).max(axis=0)
         return np.asarray(1.0 / np.maximum(steep, 1e-200))
@@ -316,13 +337,13 @@ class _Stretches:
         return Enclosure(best, max(best, float(above.max(initial=upper))), self.place(at))
 
     def event(self, supremum: Enclosure) -> NumberEvent:
-        """A part of a stretch whose ratio is all but the supremum, with its masses."""
+        """A part of a stretch whose ratio is almost the supremum, with its masses."""
         at, low, high = supremum.place, self.low[self.possible], self.high[self.possible]
         reach, shares = self.reach[self.possible], 0.5 ** np.arange(_HALVINGS)[:, None]
-        if math.isfinite(at):  # parts around it, smaller and smaller
+        if math.isfinite(at):  # smaller and smaller parts around it
             size = np.where(np.isfinite(high - low), high - low, 64.0 * reach) * shares
             lows, highs = np.maximum(low, at - size), np.minimum(high, at + size)
-        else:  # tails, farther and farther out
+        else:  # tails that begin farther and farther out
             far = reach * (1.0 / shares - 1.0)
             lows, highs = (
                 np.where(high < np.inf, low, low + far),
@@ -341,7 +362,7 @@ class _Stretches:
         return NumberEvent(float(low[k]), float(high[k]), log_p, log_q, supremum.lower)
 
     def excess(self, epsilon: float) -> Excess:
-        """The integral of max(0, p - e^epsilon q), by cells that are on one side of e^epsilon."""
+        """The integral of max(0, p - e^epsilon q), by cells on one side of a ratio of e^epsilon."""
         j = self.possible
         low, high = self.low[j], self.high[j]
         sums = np.zeros(4)
@@ -373,7 +394,7 @@ class _Stretches:
 
 
 def _clearest(logs: Floats) -> NDArray[np.bool_]:
-    """The events (n,) of the largest ratio of log-masses (2, n), without those far out."""
+    """Selects, of events with log-masses (2, n), those of the largest ratio, without far tails."""
     seen = logs[0] >= min(_SEEN, logs[0].max())
     ratios = np.where(seen, log_ratio_of_masses(*logs), -np.inf)
     return np.asarray(ratios == ratios.max())
@@ -385,14 +406,14 @@ def _sum(logs: Floats) -> Floats:
 
 
 def _supports(p: Mixture, q: Mixture, apart: Iterable[float] = ()) -> Iterator[_Stretches]:
-    """The two measures, on each kind of support alone: densities, lattices, points."""
-    (one, of_p), (other, of_q) = aligned(p, q)
-    smooth = [[term for term in terms if not term.step] for terms in (one, other)]
+    """The two measures on each kind of support separately: densities, lattices, points."""
+    (terms_p, of_p), (terms_q, of_q) = aligned(p, q)
+    smooth = [[term for term in terms if not term.step] for terms in (terms_p, terms_q)]
     if any(smooth):
         yield _Stretches.of((smooth[0], smooth[1]), apart=apart)
-    lattices = lattices_of([[term for term in terms if term.step] for terms in (one, other)])
+    lattices = lattices_of([[term for term in terms if term.step] for terms in (terms_p, terms_q)])
     values = sorted({*of_p, *of_q})
-    # Every other integer, where two of them are never one event.
+    # Points are placed on every other integer, so that two of them never form one event.
     rest = Lattice(0.0, 1.0)
     for side, points in enumerate((of_p, of_q)):
         for k, value in enumerate(values):

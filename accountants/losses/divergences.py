@@ -17,10 +17,12 @@ Array = NDArray[np.float64]
 
 
 class WorstEvent(NamedTuple):
-    """The event S of the first ``size`` outputs, and ``epsilon`` = ln((P(S) - delta)/Q(S)).
+    """The event S of the first ``size`` outputs, and its ``epsilon`` = ln((P(S) - delta)/Q(S)).
 
-    ``mass_p`` is P(S) and ``log_mass_q`` is ln Q(S). ``epsilon`` is -inf where no event is more
-    likely than delta under P.
+    - ``epsilon``: -inf if no event is more likely than delta under P.
+    - ``size``: number of outputs in S.
+    - ``mass_p``: P(S).
+    - ``log_mass_q``: ln Q(S).
     """
 
     epsilon: float
@@ -30,7 +32,7 @@ class WorstEvent(NamedTuple):
 
 
 def log_ratio(log_p: Array, log_q: Array) -> Array:
-    """ln(p/q) of log-probabilities: inf for q = 0 < p, -inf for p = 0, also where both are 0."""
+    """ln(p/q) of log-probabilities: inf if q = 0 < p, and -inf if p = 0, even if q = 0 too."""
     possible = log_p > -np.inf
     return np.where(possible, log_p - np.where(possible, log_q, 0.0), -np.inf)
 
@@ -42,13 +44,14 @@ def hockey_stick(log_p: Array, log_q: Array, epsilon: float) -> float:
 
 
 def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0) -> WorstEvent:
-    """The event that leaves the largest epsilon at ``delta``.
+    """The event with the largest epsilon at ``delta``.
 
-    ``log_p`` and ``log_q`` are log-probabilities, (outputs,), sorted by falling ratio p/q; in logs,
-    as q falls below the smallest double long before its logarithm matters no more. The divergence
-    at epsilon is the largest P(S) - e^epsilon Q(S) over the leading events S, so epsilon is the
-    largest ln((P(S) - delta)/Q(S)). ``rounding`` is the relative error that P(S) may have; it is
-    subtracted.
+    - ``log_p``, ``log_q``: log-probabilities, (outputs,), sorted by descending ratio p/q. They are
+      logarithms because q underflows long before its logarithm becomes irrelevant.
+    - ``rounding``: relative error that P(S) may have; it is subtracted.
+
+    The divergence at epsilon is the largest P(S) - e^epsilon Q(S) over the leading events S, so
+    epsilon is the largest ln((P(S) - delta)/Q(S)).
     """
     mass_p, log_mass_q = np.cumsum(np.exp(log_p)), _log_cumsum(log_q)
     with np.errstate(divide="ignore"):
@@ -59,7 +62,7 @@ def worst_event(log_p: Array, log_q: Array, delta: float, rounding: float = 0.0)
 
 
 def _log_cumsum(log_mass: Array) -> Array:
-    """ln of the cumulative sums of e^log_mass; by plain sums where the doubles have room."""
+    """ln of the cumulative sums of e^log_mass; by plain sums if they do not underflow."""
     top, seen = float(log_mass.max()), log_mass > -np.inf
     if not np.isfinite(top) or top - float(log_mass[int(np.argmax(seen))]) > 600.0:
         return np.asarray(np.logaddexp.accumulate(log_mass))
@@ -68,9 +71,9 @@ def _log_cumsum(log_mass: Array) -> Array:
 
 
 def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
-    """The least epsilon >= 0 at which P exceeds e^epsilon Q by at most ``delta`` on every event.
+    """The smallest epsilon >= 0 at which P exceeds e^epsilon Q by at most ``delta`` on every event.
 
-    Arguments are those of ``worst_event``.
+    The arguments are those of ``worst_event``.
 
     >>> import numpy as np
     >>> p, q = np.array([0.75, 0.25]), np.array([0.25, 0.75])
@@ -82,20 +85,21 @@ def least_epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     return max(0.0, worst_event(log_p, log_q, delta).epsilon)
 
 
-# An epsilon at which no delta above the smallest double is left: 39 deviations.
+# Standard deviations beyond which every delta is below the smallest double.
 _FAR = 39.0
-# Of Gauss and Legendre's rule on [0, 1].
+# Nodes and weights of the Gauss-Legendre rule on [0, 1].
 _NODES, _WEIGHTS = (np.polynomial.legendre.leggauss(16) + np.array([[1.0], [0.0]])) / 2.0
 _LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 def gaussian_divergence(mu: float, epsilon: float) -> float:
-    """The least delta at ``epsilon`` of unit normal distributions ``mu`` apart.
+    """The smallest delta at ``epsilon`` of two unit normal distributions whose means differ by
+    ``mu``.
 
-    Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since
-    (t + mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): no
-    e^eps overflows, and no two large numbers of the size of epsilon cancel. Below mu = 1 the two
-    terms would; r' = x r - 1 is integrated there by Gauss and Legendre's rule.
+    Phi(-t) - e^eps Phi(-t - mu) with t = eps/mu - mu/2 (Balle and Wang 2018, Theorem 8). Since (t +
+    mu)^2 = t^2 + 2 eps, the second term is phi(t) r(t + mu) with r(x) = Phi(-x)/phi(x): e^eps does
+    not overflow, and no two large numbers of the size of epsilon cancel. Below mu = 1 the two terms
+    would cancel, so r' = x r - 1 is integrated there by the Gauss-Legendre rule.
     """
     t = epsilon / mu - mu / 2.0
     density = math.exp(-0.5 * t * t - _LOG_ROOT_TAU)
@@ -107,17 +111,17 @@ def gaussian_divergence(mu: float, epsilon: float) -> float:
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose curve is at most ``delta`` at ``epsilon``: the analytic calibration.
+    """The largest mu whose privacy curve is at most ``delta`` at ``epsilon``: analytic calibration.
 
-    Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller one is. The curve
-    rises with mu from 0 to 1, so it is bisected down to neighbouring doubles, from below, and what
-    rounding may have spoilt is taken off. The textbook's sigma = sensitivity
-    sqrt(2 ln(1.25/delta)) / epsilon is proved for epsilon < 1, where it is larger than need be, and
-    false for large ones (from 8.42 on at delta 1e-5).
+    Noise of sigma = sensitivity / mu is (epsilon, delta)-private, and no smaller noise is. The
+    curve rises with mu from 0 to 1, so mu is bisected from below to neighbouring doubles, and an
+    allowance for rounding is subtracted. The textbook's sigma = sensitivity sqrt(2 ln(1.25/delta))
+    / epsilon is proved for epsilon < 1, where it is larger than necessary, and false for large ones
+    (from 8.42 on at delta 1e-5). InputError unless delta is in (0, 1) and epsilon is finite.
     Source: Balle and Wang 2018, Algorithm 1 (the problem it solves, not its steps).
     """
     if not 0.0 < delta < 1.0:
-        raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give one below 1/users.")
+        raise InputError(f"Expected delta in (0, 1), got delta={delta!r}. Give less than 1/users.")
     if not check_epsilon(epsilon) < math.inf:
         raise InputError(f"Expected a finite epsilon, got epsilon={epsilon!r}. Give a number.")
     mu = last_failure(lambda mu: gaussian_divergence(mu, epsilon) > delta)
@@ -125,12 +129,13 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """The least epsilon at ``delta`` of Gaussian noise: infinite at 0, unless ``mu`` is 0.
+    """The smallest epsilon of Gaussian noise at ``delta``; at delta 0 infinite unless ``mu`` is 0.
 
-    ``mu`` is sensitivity over standard deviation; n uses of noise z have mu = sqrt(n)/z. Off by
-    1e-12 + 1e-12 mu + 1e-15 eps at most, for mu up to 1e4 and delta from 1e-300 up.
+    ``mu`` is sensitivity over standard deviation; n uses of noise z have mu = sqrt(n)/z. The error
+    is at most 1e-12 + 1e-12 mu + 1e-15 eps, for mu up to 1e4 and delta from 1e-300 up.
 
-    Solved for a = eps/mu - mu/2, of which the curve is smooth however large epsilon is.
+    The equation is solved for a = eps/mu - mu/2, of which the curve is a smooth function however
+    large epsilon is.
 
     >>> round(gaussian_epsilon(1e-5, 1.0), 3)
     4.377
@@ -154,9 +159,9 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def _log_delta(a: float, mu: float) -> float:
     """ln of delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) at a = eps/mu - mu/2.
 
-    Balle and Wang 2018, Theorem 8. With b = a + mu it is Phi(-a) - phi(a) R(b), R = Phi(-b)/phi(b)
-    the Mills ratio, so that e^eps is not needed. Relative error of delta about
-    1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
+    Balle and Wang 2018, Theorem 8. With b = a + mu it is Phi(-a) - phi(a) R(b), where R =
+    Phi(-b)/phi(b) is the Mills ratio, so that e^eps is not needed. The relative error of delta is
+    about 1e-15 (1 + a^2) (1 + (1 + abs(a))/mu).
     """
     log_first = float(special.log_ndtr(-a))
     mills = _mills(a + mu)

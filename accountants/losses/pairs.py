@@ -1,4 +1,4 @@
-"""Pairs of distributions (P, Q) that dominate an event, as probabilities of their privacy loss."""
+"""Dominating pairs of distributions (P, Q), given as masses of intervals of their privacy loss."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from fedrec_auditor.accountants.losses.pure import (
     sampled_epsilon,
 )
 
-# Pairs of distributions (P, Q), as the probabilities of their privacy loss ln(P/Q).
+# A pair (P, Q) is represented by the probabilities of its privacy loss ln(P/Q).
 #
-# A pair dominates a mechanism if no two neighbours are told apart better, at any epsilon, than P
-# from Q. Pairs are asked for the masses of intervals of the loss, in logarithms, so that neither a
-# rare loss nor one of a thousand is lost to rounding.
+# A pair dominates a mechanism if, at every epsilon, its hockey-stick divergence is at least that of
+# any two neighbouring inputs. A pair returns the masses of intervals of the loss as logarithms, so
+# that rounding loses neither rare losses nor losses in the thousands.
 
 Array = NDArray[np.float64]
 
 
 class Pair(Protocol):
-    """Two distributions, known by their privacy loss."""
+    """A pair of distributions (P, Q), represented by its privacy loss ln(P/Q)."""
 
     @property
     def infinite(self) -> float:
-        """P-mass of what is impossible under Q."""
+        """P-mass of the outputs that are impossible under Q."""
         ...
 
     def between(self, edges: Array) -> tuple[Array, Array]:
         """Log-masses under P and under Q of the losses in (edges[i], edges[i + 1]].
 
-        ``edges`` rise, and may begin at -inf and end at inf; infinite losses are not counted.
+        ``edges`` rise; the first may be -inf and the last inf. Infinite losses are not counted.
         """
         ...
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Losses outside of which there is a P-mass of at most ``tail`` on either side."""
+        """An interval of losses; the P-masses below it and above it are at most ``tail`` each."""
         ...
 
 
@@ -58,19 +58,19 @@ class GaussianPair:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         x = edges / self.mu + self.mu / 2.0
         return normal_masses(x - self.mu), normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The mean of the loss and as many deviations as the tail asks for."""
+        """The mean of the loss, plus and minus the number of deviations that ``tail`` requires."""
         reach = -float(ndtri(max(tail, 1e-307))) * self.mu
         return self.mu**2 / 2.0 - reach, self.mu**2 / 2.0 + reach
 
 
 @dataclass(frozen=True, slots=True)
 class LaplacePair:
-    """Laplace noise of scale 1 around 0 against the same around m = sensitivity/scale.
+    """Laplace noise of scale 1 around 0 against the same noise around m = sensitivity/scale.
 
     The loss is m at x <= 0, m - 2x between the centres and -m at x >= m.
     """
@@ -79,7 +79,7 @@ class LaplacePair:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals; the two atoms lie at m and at -m."""
+        """Log-masses of the intervals under P and under Q; the loss has atoms at m and at -m."""
         x = np.clip((self.m - edges) / 2.0, 0.0, self.m)
         width = log1mexp(x[:-1] - x[1:]) - math.log(2.0)
         log_p, log_q = width - x[1:], width - (self.m - x[:-1])
@@ -88,16 +88,19 @@ class LaplacePair:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """P-losses beyond m - 2x have mass e^-x / 2."""
+        """From m + 2 ln(tail) to m: losses below m - 2x have the P-mass e^-x / 2."""
         return max(-self.m, self.m + 2.0 * math.log(max(tail, 1e-307))), self.m
 
 
 @dataclass(frozen=True, slots=True)
 class AtomicPair:
-    """Finitely many losses with their log-masses under P; those under Q are less by the loss.
+    """A pair with finitely many losses, each with its log-mass under P.
 
-    What is possible under P alone has a mass of ``infinite``, and by symmetry what is possible
-    under Q alone; the latter is not counted, as no hockey stick of P and Q sees it.
+    - ``losses``: finite privacy losses.
+    - ``log_masses``: their log-masses under P; the log-mass under Q is smaller by the loss.
+    - ``infinite``: P-mass of the outputs that are impossible under Q. By symmetry, outputs that are
+      impossible under P have the same mass under Q. The latter mass is not counted, because it adds
+      nothing to a hockey-stick divergence of P and Q.
     """
 
     losses: tuple[float, ...]
@@ -106,18 +109,18 @@ class AtomicPair:
 
     @classmethod
     def of(cls, *atoms: tuple[float, float], infinite: float = 0.0) -> AtomicPair:
-        """From losses with their P-masses, those of mass 0 left out."""
+        """Builds a pair from losses with their P-masses; losses of mass 0 are left out."""
         kept = [(loss, math.log(mass)) for loss, mass in atoms if mass > 0]
         return cls(tuple(loss for loss, _ in kept), tuple(log for _, log in kept), infinite)
 
     @classmethod
     def pure(cls, epsilon: float) -> AtomicPair:
-        """Randomized response of this epsilon, however large."""
+        """The pair of randomized response of this pure epsilon, however large."""
         truth = -math.log1p(math.exp(-epsilon))
         return cls((epsilon, -epsilon), (truth, truth - epsilon))
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         log_p = np.full(len(edges) - 1, -np.inf)
         log_q = log_p.copy()
         for loss, mass in zip(self.losses, self.log_masses, strict=True):
@@ -125,19 +128,23 @@ class AtomicPair:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The least and the largest loss."""
+        """The smallest and the largest loss."""
         return (min(self.losses), max(self.losses)) if self.losses else (0.0, 0.0)
 
 
 REVEALED = AtomicPair.of(infinite=1.0)
-"""What is sent without noise, or with none that matters."""
+"""The pair of data sent without noise, or with negligible noise: every output reveals the input."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedPair:
-    """Any number of losses in an array, rising, (outputs,), with their log-masses under P.
+    """A pair with any number of losses, stored in arrays.
 
-    Compared by identity. ``of`` sorts.
+    - ``losses``: finite privacy losses in ascending order, (outputs,).
+    - ``log_p``: their log-masses under P, (outputs,).
+    - ``infinite``: P-mass of the outputs that are impossible under Q.
+
+    Instances are compared by identity. ``of`` sorts the losses.
     """
 
     losses: Array
@@ -146,12 +153,12 @@ class ListedPair:
 
     @classmethod
     def of(cls, losses: Array, log_p: Array, infinite: float = 0.0) -> ListedPair:
-        """From finite losses in any order."""
+        """Builds a pair from finite losses in any order."""
         order = np.argsort(losses)
         return cls(losses[order], log_p[order], infinite)
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         cell = np.searchsorted(edges, self.losses) - 1
         inside = slice(*np.searchsorted(cell, [0, len(edges) - 1]))
         cell, log_p = cell[inside], self.log_p[inside]
@@ -163,7 +170,7 @@ class ListedPair:
         return found[0], found[1]
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Quantiles of the losses under P."""
+        """Quantiles of the losses under P, at ``tail`` and at 1 - ``tail``."""
         mass, last = np.exp(self.log_p), len(self.losses) - 1
         low = int(np.searchsorted(np.cumsum(mass), tail))
         high = int(np.searchsorted(np.cumsum(mass[::-1]), tail))
@@ -172,18 +179,21 @@ class ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """Q against P, where what P alone can show has no mass under Q, and so none here."""
+    """The pair (Q, P) of a pair (P, Q).
+
+    Outputs that are possible under P only have no mass under Q, so ``infinite`` is 0 here.
+    """
 
     pair: Pair
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals, mirrored; an atom on an edge may take either side of it."""
+        """Log-masses of the intervals, mirrored; an atom on an edge may count on either side."""
         log_p, log_q = self.pair.between(-edges[::-1])
         return log_q[::-1], log_p[::-1]
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Mirrored; the pairs here reach no farther under Q than under P."""
+        """The mirrored span; tails of the pairs here reach no farther under Q than under P."""
         low, high = self.pair.span(tail)
         return -high, -low
 
@@ -191,7 +201,7 @@ class Reversed:
 def add_atom(
     edges: Array, loss: float, log_p: float, log_q: float, into_p: Array, into_q: Array
 ) -> None:
-    """Add an atom of these log-masses, in place, to the interval of ``edges`` that holds it."""
+    """Adds an atom with these log-masses, in place, to the interval of ``edges`` that holds it."""
     cell = int(np.searchsorted(edges, loss)) - 1
     if 0 <= cell < len(into_p):
         into_p[cell] = np.logaddexp(into_p[cell], log_p)
@@ -207,7 +217,7 @@ def _log_sums(log_mass: Array, first: NDArray[np.int64]) -> Array:
 
 
 def log_sum(x: Array) -> float:
-    """ln of the sum of e^x."""
+    """ln of the sum of e^x over all entries of ``x``."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
 
@@ -226,41 +236,46 @@ def normal_masses(x: Array) -> Array:
     larger = log_ndtr(inner)
     with np.errstate(invalid="ignore"):
         width = larger - log_ndtr(outer)
-    # Both ends at the same infinity: nothing lies between.
+    # If both ends are the same infinity, the interval is empty.
     return np.asarray(larger + log1mexp(np.where(np.isnan(width), 0.0, width)))
 
 
 _TAIL = 1e-17
-# The share by which a number of clones may be rounded down.
+# Largest share by which a number of clones is rounded down.
 _COARSE = 2e-4
-# Above, nobody hides a report any better, as far as the bound goes.
+# Number of users above which the bound treats additional users as absent.
 _MOST_USERS = 10**10
 
 
 @dataclass(frozen=True, slots=True)
 class ClonePair:
-    """One shuffle of the reports of ``n_users``, each of local ``epsilon``, as counts of clones.
+    """One shuffle of local reports, as a pair of distributions of two counts of clones.
 
-    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), numerically. Let
-    P0, P1 be the distributions of the one user's report on either input. They are e^eps-close, so
-    P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1 (Kairouz, Oh and
-    Viswanath 2015). Every other report has a distribution of at least e^-eps max(P0, P1) >= e^-eps
-    (Q0 + Q1)/2, so with probability e^-eps it is a clone, of Q0 or Q1 by a fair coin. What is
-    shuffled is then a function of the two counts alone: C ~ Binomial(n - 1, e^-eps), A ~
-    Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and the pair (A + D, C - A + 1 - D) against
-    (A + 1 - D, C - A + D) dominates.
+    - ``epsilon``: pure local epsilon of every report.
+    - ``n_users``: number of users whose reports are shuffled.
+    - ``binary``: reports are bits as ``ShuffledDpEvent`` defines it.
 
-    For ``binary`` reports (see ``ShuffledDpEvent``) C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate
-    that Feldman, McMillan and Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2)
-    withdraws that: the proof fails where P0 and P1 are not as far apart as epsilon allows. Proved
-    here for this case: let u and w be the inputs. The distributions are affine in every entry, so
-    by joint convexity of the divergence entries may be taken as +1 or -1. On a set S of coordinates
-    where u and w agree, P - a Q has the factor 1 - a before the difference of their two outputs,
-    and where they differ 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <=
-    1 + a, so it is larger for a pair that differs everywhere. For such a pair Q0 and Q1 are uniform
-    over one output of every coordinate and over the other, and every report has a distribution of
-    at least (Q0 + Q1)/(e^eps + 1). The argument does not carry over to any report: an output as
-    likely under P0 as under P1 may be e^eps less likely for the others.
+    Theorem 3.1 of Feldman, McMillan and Talwar 2021 ("Hiding among the clones"), computed
+    numerically. Let P0, P1 be the distributions of one user's report on two inputs. They are
+    e^eps-close, so P0 = (e^eps Q0 + Q1)/(e^eps + 1) and P1 mirrored, for some distributions Q0, Q1
+    (Kairouz, Oh and Viswanath 2015). Every other report has a distribution of at least e^-eps
+    max(P0, P1) >= e^-eps (Q0 + Q1)/2. So with probability e^-eps it is a clone: a draw from Q0 or
+    from Q1, with probability 1/2 each. The shuffled reports are then a function of the two counts
+    alone: C ~ Binomial(n - 1, e^-eps), A ~ Binomial(C, 1/2), D ~ Bernoulli(e^eps/(e^eps + 1)), and
+    the pair (A + D, C - A + 1 - D) against (A + 1 - D, C - A + D) dominates.
+
+    If ``binary`` is true, C ~ Binomial(n - 1, 2/(e^eps + 1)), the rate that Feldman, McMillan and
+    Talwar 2023 gave for all reports. Their erratum (arXiv 2208.04591v2) withdraws that: the proof
+    fails if P0 and P1 are not as far apart as epsilon allows. Proof for binary reports: let u and w
+    be the inputs. The distributions are affine in every entry, so by joint convexity of the
+    divergence entries may be taken as +1 or -1. On a set S of coordinates where u and w agree, P -
+    a Q has the factor 1 - a before the difference of their two outputs; where they differ, the
+    factor is 1 + a or -(1 + a). The divergence is convex in that factor and |1 - a| <= 1 + a, so it
+    is larger for a pair that differs everywhere. For such a pair Q0 is uniform over one output of
+    every coordinate and Q1 is uniform over the other output, and every report has a distribution of
+    at least (Q0 + Q1)/(e^eps + 1). The argument does not extend to arbitrary reports: an output
+    that is equally likely under P0 and P1 may be e^eps times less likely under the inputs of other
+    users.
     """
 
     epsilon: float
@@ -279,7 +294,7 @@ class ClonePair:
         return 4.0 * _TAIL
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         return self.listed().between(edges)
 
     def span(self, tail: float) -> tuple[float, float]:
@@ -287,14 +302,15 @@ class ClonePair:
         return self.listed().span(tail)
 
     def listed(self) -> ListedPair:
-        """All losses in the bulk of the counts.
+        """All losses of counts that are not negligibly rare, with their log-masses.
 
-        With m = C + 1 reports that matter and a of them of the first kind, P(a | m) is proportional
-        to binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. Fewer clones tell more: a fair coin
-        more in a turns the pair of C clones into that of C + 1. So C is rounded down, by a share of
-        2e-4 of itself at most, which raises epsilon by half of that; the losses are a few 10^5 for
-        any n, and of more than 10^10 users the others are left out. What is not listed has a mass
-        below 4e-17, which counts as an infinite loss.
+        There are m = C + 1 relevant reports, and a of them are of the first kind: P(a | m) is
+        proportional to binom(m, a) (e^eps a + m - a), and Q(a | m) mirrored. A pair with fewer
+        clones dominates one with more: adding one more fair bit to a turns the pair of C clones
+        into the pair of C + 1. So C is rounded down, by at most a share of 2e-4 of itself, which
+        raises epsilon by half of that share. There are a few 10^5 losses for any n; if there are
+        more than 10^10 users, the additional users are left out. The counts that are not listed
+        have a mass below 4e-17, which counts as an infinite loss.
         """
         return _listed(self)
 
@@ -303,7 +319,8 @@ class ClonePair:
 def _listed(pair: ClonePair) -> ListedPair:
     n_users, growth = pair.n_users, math.exp(pair.epsilon)
     clones = stats.binom(min(n_users, _MOST_USERS) - 1, pair.clone_rate)
-    # Bernstein: the number of clones is this far from its mean with chance 1e-17 at most.
+    # Bernstein: the number of clones is farther than this from its mean with probability at most
+    # 1e-17.
     log_tail = math.log(1.0 / _TAIL)
     width = math.sqrt(2.0 * clones.var() * log_tail) + log_tail
     low = max(0, math.floor(clones.mean() - width))
@@ -312,7 +329,8 @@ def _listed(pair: ClonePair) -> ListedPair:
     first = np.arange(0, len(every), max(1, math.floor(_COARSE * low)))
     chance = np.add.reduceat(clones.pmf(every), first)[:, None]
     m = every[first][:, None] + 1
-    # Hoeffding: a - 1 given C and a given C are each this far from C/2 with chance 1e-17 at most.
+    # Hoeffding: a - 1 given C, and a given C, are each farther than this from C/2 with probability
+    # at most 1e-17.
     reach = math.ceil(math.sqrt(high * math.log(2.0 / _TAIL) / 2.0)) + 2
     a = m // 2 + np.arange(-reach, reach + 1)
     inside = (a >= 0) & (a <= m)
@@ -326,31 +344,32 @@ def _listed(pair: ClonePair) -> ListedPair:
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """A pair that happens with probability ``rate``."""
+    """The common fields of a pair that is used with probability ``rate``."""
 
     pair: Pair
     rate: float
 
     @property
     def infinite(self) -> float:
-        """P-mass of what is impossible under Q."""
+        """P-mass of the outputs that are impossible under Q."""
         return self.rate * self.pair.infinite
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson(_Sampled):
-    """(1 - q) Q + q P against Q: a record that is sampled with probability q, present or absent.
+    """(1 - q) Q + q P against Q: a record is sampled with probability q, and is present or absent.
 
-    It dominates the direction from present to absent, and ``Reversed`` the other, whenever the
-    pair dominates either (Zhu, Dong, Wang 2022, Theorem 11). The loss is ln(1 - q + q e^l) where
-    that of the pair is l.
+    This pair dominates the direction from present to absent, and ``Reversed`` of it the opposite
+    direction, whenever ``pair`` dominates either direction (Zhu, Dong, Wang 2022, Theorem 11). The
+    loss is ln(1 - q + q e^l) where the loss of ``pair`` is l.
 
-    The pairs here are symmetric: what is impossible under P is as likely under Q as the converse,
-    and has a loss of ln(1 - q) once (1 - q) Q is added.
+    The pairs of this module are symmetric: the outputs that are impossible under P are as likely
+    under Q as those that are impossible under Q are under P. Such an output has a loss of ln(1 - q)
+    once (1 - q) Q is added.
     """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals, from those of the pair."""
+        """Log-masses of the intervals, computed from the log-masses of ``pair``."""
         log_p, log_q = self.pair.between(self._inner(edges))
         other = log_q + math.log1p(-self.rate) if self.rate < 1 else np.full_like(log_q, -np.inf)
         log_p = np.logaddexp(other, log_p + math.log(self.rate))
@@ -360,7 +379,10 @@ class Poisson(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The image of the pair's: Q mirrors P, and both count above, P by its rate."""
+        """The image of the span of ``pair``.
+
+        Q mirrors P, and both contribute to the upper tail: Q in full, P by its rate.
+        """
         low, high = self.pair.span(tail)
         _, sampled = self.pair.span(min(tail / self.rate, 0.5))
         least = -math.inf if self.pair.infinite > 0 and self.rate < 1 else -high
@@ -374,7 +396,7 @@ class Poisson(_Sampled):
         return math.log1p(self.rate * math.expm1(loss))
 
     def _inner(self, edges: Array) -> Array:
-        """ln(1 + (e^l - 1)/q); -inf where no loss of the pair goes so low."""
+        """ln(1 + (e^l - 1)/q); -inf if no loss of the pair is this small."""
         if self.rate == 1:
             return edges
         large = np.maximum(edges, 30.0)
@@ -386,27 +408,27 @@ class Poisson(_Sampled):
 
 @dataclass(frozen=True, slots=True)
 class FixedSize(_Sampled):
-    """A sample of fixed size without replacement, one record of n replaced; q = size/n.
+    """A sample of fixed size without replacement, with one of n records replaced; q = size/n.
 
     Upper bound. Balle, Barthe and Gaboardi 2018, Theorem 9: if delta_M is the curve of M on the
-    sample under replacement, that of the sampled M is at most H(x) = q delta_M(ln(1 + (x - 1)/q))
-    at x = e^eps >= 1. It binds both directions, (D, D') and (D', D). Below 1 the divergence of one
-    direction is that of the other mirrored, D_x(P||Q) = 1 - x + x D_{1/x}(Q||P), so that H(x) =
-    1 - x + x H(1/x) binds it there.
+    sample under replacement, the curve of the sampled M is at most H(x) = q delta_M(ln(1 + (x -
+    1)/q)) at x = e^eps >= 1. The bound holds in both directions, (D, D') and (D', D). Below 1 the
+    divergence of one direction is the mirrored divergence of the opposite one, D_x(P||Q) = 1 - x +
+    x D_{1/x}(Q||P), so that H(x) = 1 - x + x H(1/x) bounds it there.
 
-    This H is the curve of a pair, which is what is computed. With (P, Q) the pair of M and (P1, Q)
-    = ((1 - q) Q + q P, Q): for x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+, so the
-    positive losses are those of (P1, Q), where that of (P, Q) is positive. The negative ones are
-    the same mirrored, with the distributions exchanged. What is left has loss 0, and a mass of 1 -
-    P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b) under both distributions, a = P(l > 0)
-    and b = Q(l > 0). It is not negative: b <= a, and a + b <= 1 as P(l < 0) = b for a symmetric
-    pair, which is asked for. So the masses are distributions, H is convex, and the pair dominates
-    all neighbours at every x, hence any adaptive composition of such samples (Zhu, Dong, Wang 2022,
-    Theorem 10).
+    This class computes a pair whose curve is H. Let (P, Q) be the pair of M and (P1, Q) = ((1 - q)
+    Q + q P, Q). For x >= 1, q (P - y Q)+ with y = 1 + (x - 1)/q is (P1 - x Q)+, so the positive
+    losses are those of (P1, Q), where the loss of (P, Q) is positive. The negative losses are the
+    positive ones mirrored, with the distributions exchanged. The remaining mass has loss 0. Under
+    both distributions it is 1 - P1(l > 0) - Q(l > 0) = (1 - q)(1 - 2b) + q (1 - a - b), with a =
+    P(l > 0) and b = Q(l > 0). This mass is not negative: b <= a, and a + b <= 1 because P(l < 0) =
+    b for a symmetric pair, which is required. So the masses are distributions, H is convex, and the
+    pair dominates all neighbours at every x, hence any adaptive composition of such samples (Zhu,
+    Dong, Wang 2022, Theorem 10).
     """
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         sampled = Poisson(self.pair, self.rate)
         up_p, up_q = sampled.between(np.maximum(edges, 0.0))
         down_q, down_p = sampled.between(np.maximum(-edges[::-1], 0.0))
@@ -418,7 +440,7 @@ class FixedSize(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """The range of the losses, as far to one side of 0 as to the other."""
+        """The range of the losses, which is symmetric around 0."""
         _, high = Poisson(self.pair, self.rate).span(tail)
         return -high, high
 
@@ -427,16 +449,17 @@ class FixedSize(_Sampled):
 class ReplacedGaussian:
     """(1 - q) N(0, 1) + q N(mu, 1) against (1 - q) N(0, 1) + q N(-mu, 1).
 
-    A record that is sampled with probability ``rate`` = q < 1 is replaced by another one, and each
-    adds mu deviations of the noise at most, in any direction. Attained by opposite ones, and it
-    dominates all others. For let the two add x and x'. By advanced joint convexity (Balle, Barthe
-    and Gaboardi 2018, Theorem 2) the divergence at t >= 1 is q times that of N(x, I) from a N(0, I)
-    + b N(x', I) at some order, that is E f(X, Y) with f = (1 - c X - d Y)+, c, d >= 0, where under
-    N(x, I) the likelihood ratios X and Y are e^(U - Var U/2) of normal U and V with the variances
-    |x|^2 and |x - x'|^2 and the covariance x.(x - x'). Along any path of covariance matrices the
-    expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2 and E X Y f_XY times the changes of these three,
-    and no second derivative of f is negative. So it is largest where all three are: mu^2, 4 mu^2
-    and 2 mu^2, at x' = -x. Below 1 the divergence is the mirrored one.
+    A record that is sampled with probability ``rate`` = q < 1 is replaced by another record. Each
+    of the two adds at most mu standard deviations of the noise, in any direction. Two opposite
+    records attain this pair, and it dominates all other pairs of records. Proof: let the two add x
+    and x'. By advanced joint convexity (Balle, Barthe and Gaboardi 2018, Theorem 2) the divergence
+    at t >= 1 is q times that of N(x, I) from a N(0, I) + b N(x', I) at some order, that is E f(X,
+    Y) with f = (1 - c X - d Y)+, c, d >= 0. Under N(x, I) the likelihood ratios X and Y are e^(U -
+    Var U/2) of normal U and V with the variances |x|^2 and |x - x'|^2 and the covariance x.(x -
+    x'). Along any path of covariance matrices the expectation moves by E X^2 f_XX/2, E Y^2 f_YY/2
+    and E X Y f_XY times the changes of these three, and no second derivative of f is negative. So
+    it is largest where all three are largest: mu^2, 4 mu^2 and 2 mu^2, at x' = -x. Below 1 the
+    divergence is the mirrored one.
     """
 
     mu: float
@@ -444,7 +467,7 @@ class ReplacedGaussian:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         x = np.sign(edges) * self._inner(np.abs(edges))
         other = normal_masses(x) + self._stay
         ways = (normal_masses(x - way * self.mu) + math.log(self.rate) for way in (1.0, -1.0))
@@ -452,7 +475,7 @@ class ReplacedGaussian:
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Losses at the quantiles of N(mu, 1), beyond which no other part of P reaches."""
+        """Losses at the quantiles of N(mu, 1), the component of P that reaches farthest."""
         far = self.mu - float(ndtri(max(tail, 1e-307)))
         ends = np.logaddexp(self._stay, self._log_k + self.mu * np.array([far, -far]))
         high = float(ends[0] - ends[1])
@@ -467,7 +490,7 @@ class ReplacedGaussian:
         return math.log(self.rate) - self.mu**2 / 2.0
 
     def _inner(self, loss: Array) -> Array:
-        """Where the density ratio is e^loss, for losses >= 0: in logarithms throughout.
+        """The point at which the density ratio is e^loss, for losses >= 0, computed in logarithms.
 
         With w = e^(mu x) and k = q e^(-mu^2/2): (1 - q) + k w = e^loss ((1 - q) + k/w), a quadratic
         equation in w.
@@ -479,10 +502,10 @@ class ReplacedGaussian:
 
 @dataclass(frozen=True, slots=True)
 class Revealed(_Sampled):
-    """The pair with probability q, else nothing, and it is seen which."""
+    """The pair is used with probability q, else nothing is sent; the adversary sees which."""
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         log_p, log_q = (part + math.log(self.rate) for part in self.pair.between(edges))
         if self.rate < 1:
             nothing = math.log1p(-self.rate)
@@ -490,7 +513,7 @@ class Revealed(_Sampled):
         return log_p, log_q
 
     def span(self, tail: float) -> tuple[float, float]:
-        """That of the pair, and 0."""
+        """The span of ``pair``, extended to contain 0."""
         low, high = self.pair.span(tail)
         return min(low, 0.0), max(high, 0.0)
 
@@ -498,9 +521,9 @@ class Revealed(_Sampled):
 _POSITIVE = np.array([0.0, np.inf])
 
 
-# Points of the table that the inverse of the loss starts from, and steps of Newton's method.
+# Points of the table that starts the inversion of the loss, and number of Newton steps.
 _TABLE, _STEPS = 2**14, 2
-# Terms that are in memory at once.
+# Number of terms that are in memory at once.
 _AT_ONCE = 2**20
 
 
@@ -508,14 +531,19 @@ _AT_ONCE = 2**20
 class GaussianMixture:
     """The mixture of N(c_i, 1) with probabilities p_i against N(0, 1); 0 <= c_0 < c_1 < ...
 
-    It dominates the group of records that a sample holds some of: with probability p_i of them as
-    many that their sum v_i has norm c_i at most. For with X_i the likelihood ratio of N(v_i, I) to
-    N(0, I), the divergence at t is E f(sum of p_i X_i), f = (x - t)+ convex. The X_i are e^(U -
-    Var U/2) of normal U with covariances v_i.v_j, and along any path of covariance matrices the
-    expectation moves by E X_i X_j p_i p_j f'' times their changes, which is not negative; so it is
-    largest where all are, at v_i of one direction and of norm c_i. Below t = 1, and in the other
-    order, the divergence is the mirrored one. Attained by records that pull one way. (Also
-    Choquette-Choo, Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
+    - ``centres``: the c_i, in standard deviations of the noise.
+    - ``log_weights``: ln p_i.
+    - ``infinite``: P-mass of the outputs that are impossible under Q.
+
+    The mixture dominates a group of records of which a sample contains a random number: with
+    probability p_i it contains records whose sum v_i has norm at most c_i. Proof: with X_i the
+    likelihood ratio of N(v_i, I) to N(0, I), the divergence at t is E f(sum of p_i X_i), f = (x -
+    t)+ convex. The X_i are e^(U - Var U/2) of normal U with covariances v_i.v_j. Along any path of
+    covariance matrices the expectation moves by E X_i X_j p_i p_j f'' times their changes, and this
+    factor is not negative. So the expectation is largest where all covariances are largest, at v_i
+    of one direction and of norm c_i. Below t = 1, and with P and Q exchanged, the divergence is the
+    mirrored one. Records that all point in one direction attain the pair. (Also Choquette-Choo,
+    Ganesh, Steinke and Thakurta 2023, arXiv 2310.15526, section 4.)
 
     The loss at x is ln(sum of p_i e^(c_i x - c_i^2/2)), which rises with x.
     """
@@ -525,7 +553,7 @@ class GaussianMixture:
     infinite: float = 0.0
 
     def between(self, edges: Array) -> tuple[Array, Array]:
-        """Log-masses of the intervals."""
+        """Log-masses of the intervals under P and under Q."""
         x = self._inner(edges)
         log_p = np.full(len(edges) - 1, -np.inf)
         for centre, log_weight in zip(self.centres, self.log_weights, strict=True):
@@ -533,7 +561,7 @@ class GaussianMixture:
         return log_p, normal_masses(x)
 
     def span(self, tail: float) -> tuple[float, float]:
-        """Losses at the quantiles of N(0, 1), and of the centres that matter."""
+        """Losses at a low quantile of N(0, 1) and at a high one of the largest relevant centre."""
         half = max(tail / 2.0, 1e-307)
         weights = np.exp(np.array(self.log_weights))
         matter = np.flatnonzero(np.cumsum(weights[::-1])[::-1] > half)
@@ -564,7 +592,7 @@ class GaussianMixture:
         return np.asarray(np.logaddexp(self._still, self._moving(x)[0]))
 
     def _inner(self, edges: Array) -> Array:
-        """Where the loss is so large; -inf where none is so low.
+        """The points at which the loss equals ``edges``; -inf if no loss is this small.
 
         Newton's method on the logarithm of the moving part, which is convex.
         """
@@ -592,24 +620,28 @@ class GaussianMixture:
         return [(centre, log_p) for centre, log_p in every if centre > 0.0]
 
 
-LARGEST_LOSS = 1e7
-"""Above, a loss is taken as it is: doubles have no room for a grid around it."""
+MAX_LOSS = 1e7
+"""The loss above which no grid is laid around a loss, because doubles are too coarse for it."""
 _NOTHING = AtomicPair.of((0.0, 1.0))
-# Deviations of a number of reports beyond which none is listed: of mass e^-200.
+# Standard deviations of a number of reports beyond which numbers are not listed: their mass is
+# e^-200.
 _DEVIATIONS = 20.0
-# Local epsilon above which e^eps leaves the doubles.
+# Local epsilon above which e^eps is not a finite double.
 _MOST_LOCAL = 500.0
 
 
 def gaussian_pair(mu: float) -> Pair:
-    """Normal distributions ``mu`` apart; revealed, or equal, where doubles have no room."""
-    if mu > LARGEST_LOSS:
+    """The pair of two unit normal distributions whose means differ by ``mu``.
+
+    If ``mu`` is above ``MAX_LOSS``, the pair is ``REVEALED``; if ``mu`` is 0, every loss is 0.
+    """
+    if mu > MAX_LOSS:
         return REVEALED
     return GaussianPair(mu) if mu > 0 else _NOTHING
 
 
 def dominating_pair(leaf: dp.DpEvent) -> Pair:
-    """The pair that dominates one use of ``leaf``, of a kind that the loss accountant reads."""
+    """The pair that dominates one use of ``leaf``, a kind that the loss accountant reads."""
     if isinstance(leaf, dp.ReplacedSamplingDpEvent):
         return _replaced(leaf.event, leaf.sampling_probability)
     if hasattr(leaf, "event") and sampling_rate(leaf) == 1:
@@ -632,7 +664,7 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
             (pair.loss, pair.likely), (0.0, pair.uninformative), (-pair.loss, pair.unlikely)
         )
     noise = leaf.noise_multiplier
-    if noise * LARGEST_LOSS < 1.0:
+    if noise * MAX_LOSS < 1.0:
         return REVEALED
     if isinstance(leaf, dp.GaussianDpEvent):
         return gaussian_pair(1.0 / noise)
@@ -640,17 +672,21 @@ def dominating_pair(leaf: dp.DpEvent) -> Pair:
 
 
 def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
-    """What two neighbours reach in one use of ``leaf``, two pairs; None if none is known.
+    """Two pairs that two neighbours attain in one use of ``leaf``; None if none is known.
 
-    The second is for the neighbours in the other order, and equal to the first where that is the
-    same or is not tried. Normal and Laplace noise, randomized responses,
-    revealed sampling, and the Gaussian of a record that is drawn and replaced reach the pair that
-    dominates them; so does a record of a Poisson sample, present against absent, and a group of
-    them (``GaussianMixture``). Under Laplace noise one that is replaced reaches what one does that
-    was of no weight (``sampled_epsilon`` is reached at delta 0). A sample of fixed
-    size reaches Poisson's: all other records lie at one end of what a record may be
-    (``theorems.fixed_size``). A pure epsilon, and that of shuffled reports, is reached by one
-    mechanism of this epsilon: randomized response on a bit.
+    The second pair is for the neighbours in the opposite order. It equals the first if the order
+    makes no difference or if the opposite order was not tried.
+
+    - Normal and Laplace noise, randomized responses, revealed sampling, and the Gaussian of a
+      record that is drawn and replaced attain the pair that dominates them.
+    - A record of a Poisson sample, present against absent, and a group of such records
+      (``GaussianMixture``) attain the pair that dominates them.
+    - Under Laplace noise, replacing a record of weight 0 attains the pair of presence against
+      absence (``sampled_epsilon`` is attained at delta 0).
+    - A sample of fixed size attains Poisson's pair: all other records lie at one end of the range
+      of a record (``theorems.neighbours.fixed_size_below``).
+    - A pure epsilon, and the epsilon of shuffled reports, is attained by one mechanism of this
+      epsilon: randomized response on a bit.
     """
     leaf = _with_room(leaf)
     inner = getattr(leaf, "event", leaf)
@@ -680,21 +716,21 @@ def attained_pairs(leaf: dp.DpEvent) -> tuple[Pair, Pair] | None:
 
 
 def _with_room(leaf: dp.DpEvent) -> dp.DpEvent:
-    """With as much noise as doubles have room for, where there is some: more noise tells less."""
+    """The leaf with at least the smallest noise that doubles resolve; more noise reveals less."""
     if isinstance(getattr(leaf, "event", None), dp.DpEvent):
         return attr.evolve(leaf, event=_with_room(leaf.event))
     if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier > 0:
-        return type(leaf)(max(leaf.noise_multiplier, 2.0 / LARGEST_LOSS))
+        return type(leaf)(max(leaf.noise_multiplier, 2.0 / MAX_LOSS))
     if isinstance(leaf, dp.MixtureOfGaussiansDpEvent) and leaf.standard_deviation > 0:
-        room = 2.0 * max(leaf.sensitivities) / LARGEST_LOSS
+        room = 2.0 * max(leaf.sensitivities) / MAX_LOSS
         return attr.evolve(leaf, standard_deviation=max(leaf.standard_deviation, room))
     return leaf
 
 
 def _replaced(drawn: dp.DpEvent, rate: float) -> Pair:
-    """Of Laplace noise all that is used is its pure epsilon."""
+    """A sampled record that is replaced; for Laplace noise only the pure epsilon is used."""
     noise = drawn.noise_multiplier
-    if noise * LARGEST_LOSS < 1.0:
+    if noise * MAX_LOSS < 1.0:
         return AtomicPair.of((0.0, 1.0 - rate), infinite=rate)
     if isinstance(drawn, dp.LaplaceDpEvent):
         return AtomicPair.pure(sampled_epsilon(1.0 / noise, rate, replaced=True))
@@ -710,10 +746,10 @@ def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
         if leaf.standard_deviation > 0:
             centre = shift / leaf.standard_deviation
         weights[centre] = weights.get(centre, 0.0) + chance
-    revealed = math.fsum(p for centre, p in weights.items() if centre > LARGEST_LOSS)
-    kept = sorted((c, math.log(p)) for c, p in weights.items() if c <= LARGEST_LOSS and p > 0)
+    revealed = math.fsum(p for centre, p in weights.items() if centre > MAX_LOSS)
+    kept = sorted((c, math.log(p)) for c, p in weights.items() if c <= MAX_LOSS and p > 0)
     if not kept or kept[-1][0] == 0.0:
-        # A mass of log_p, which Q has whole.
+        # P has a mass of e^log_p at centre 0, where Q has mass 1: the loss is log_p.
         still = tuple(log_p for _, log_p in kept)
         return AtomicPair(still, still, revealed)
     centres, log_weights = zip(*kept, strict=True)
@@ -721,18 +757,19 @@ def _mixture(leaf: dp.MixtureOfGaussiansDpEvent) -> Pair:
 
 
 def _flip(p: float, q: float) -> Pair:
-    """A bit with P(1) = p against one with P(1) = q."""
+    """A bit with P(1) = p against a bit with P(1) = q."""
     outputs = ((p, q), (1.0 - p, 1.0 - q))
     atoms = [(math.log(a / b), a) for a, b in outputs if a > 0 and b > 0]
     return AtomicPair.of(*atoms, infinite=math.fsum(a for a, b in outputs if b == 0))
 
 
 def shuffled_pairs(missed: float, unlikely: float, n_users: int) -> tuple[Pair, Pair]:
-    """How many of n shuffled bits are 1, by the one user's bit, and the reverse.
+    """Pairs of the number of ones among n shuffled bits, for two inputs of a user, in both orders.
 
-    By its input the one sends 0 with probability ``missed``, or 1 with probability ``unlikely``;
-    all others hold the second. The number is then Binomial(n, u), or in the first case
-    (1 - missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely to be c. What is rare is left
+    The user sends 0 with probability ``missed`` on the first input, and 1 with probability
+    ``unlikely`` on the second; all other users hold the second input. So on the second input the
+    number of ones is Binomial(n, u) with u = ``unlikely``. On the first, the number c is (1 -
+    missed)/u (c/n) + missed/(1 - u) (1 - c/n) times as likely. Negligibly rare numbers are left
     out.
     """
     if n_users == 1:

@@ -1,4 +1,4 @@
-"""Pure epsilon of one leaf of an event, and the reason where no finite epsilon exists."""
+"""Pure epsilon of one leaf of an event, and the reason if no finite epsilon exists."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from fedrec_auditor.accountants.events.leaves import check_parameters, leaves, s
 from fedrec_auditor.accountants.statements import check_delta
 
 THREE_POINT_EVENTS = (dp.RandomizedResponseDpEvent, dp.BitFlipDpEvent, dp.PureDpEvent)
-"""Leaves that ``ThreePointLoss`` reads."""
+"""Kinds of leaves that ``ThreePointLoss`` reads."""
 PURE_EVENTS = (*THREE_POINT_EVENTS, dp.LaplaceDpEvent, dp.ShuffledDpEvent)
-"""Leaves that have a pure epsilon of their own."""
+"""Kinds of leaves that have a pure epsilon of their own."""
 Kinds = tuple[tuple[float, int], ...]
-"""Pure epsilons above 0, rising, each with how often it is spent."""
+"""Pure epsilons above 0, ascending, each with the number of times it is spent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreePointLoss:
-    """The pair of distributions that dominates every pair of inputs, in either order.
+    """The pair of distributions that dominates every pair of inputs, in both orders.
 
     Outputs are of three kinds: likely under the first input (probability ``likely`` against
-    ``unlikely``), likely under the second (the other way round), and uninformative (the rest). For
-    randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
-    P(1 | 0) = q it has unlikely = min(q, 1 - p) and likely = unlikely + p - q. Proof: for e^eps >=
-    1 the hockey-stick divergences of the two directions are (p - e^eps q)+ and
-    (1 - q - e^eps (1 - p))+; both are p - q at eps = 0 and linear in e^eps until they vanish, so
-    that of gentler slope is the larger throughout, and it is (likely - e^eps unlikely)+. Below,
-    H(a) = 1 - a + a H(1/a) mirrors it. A composition in which some bits are flipped one way and
-    some the other is covered, which the larger of the two directions composed by themselves would
-    not be.
+    ``unlikely``), likely under the second (with these two exchanged), and uninformative (the rest).
+    For randomized response this is the distribution itself. For a bit flipped with P(1 | 1) = p >=
+    P(1 | 0) = q, unlikely = min(q, 1 - p) and likely = unlikely + p - q. Proof: for e^eps >= 1 the
+    hockey-stick divergences of the two directions are (p - e^eps q)+ and (1 - q - e^eps (1 - p))+.
+    Both are p - q at eps = 0 and linear in e^eps until they vanish. So the one with the gentler
+    slope is the larger throughout, and it is (likely - e^eps unlikely)+. Below, H(a) = 1 - a + a
+    H(1/a) mirrors it. The pair also covers a composition in which some bits are flipped one way and
+    some the other; composing each direction separately and taking the larger result would not cover
+    it.
     """
 
     likely: float
@@ -40,9 +40,9 @@ class ThreePointLoss:
 
     @classmethod
     def of(cls, event: dp.DpEvent) -> ThreePointLoss:
-        """Read a randomized response, a bit flip or a pure epsilon; InputError if it is none."""
+        """The pair of a randomized response, bit flip or pure epsilon; InputError otherwise."""
         if not isinstance(event, THREE_POINT_EVENTS):
-            raise InputError(f"Expected a response, a bit flip or a pure epsilon, got {event}.")
+            raise InputError(f"Expected a response, bit flip or pure epsilon, got {event}. Fix it.")
         check_parameters(event)
         if isinstance(event, dp.PureDpEvent):
             odds = math.exp(-event.epsilon)
@@ -53,7 +53,7 @@ class ThreePointLoss:
                 return cls(likely=0.0, unlikely=0.0)
             return cls(likely=1.0 - noise + noise / buckets, unlikely=noise / buckets)
         p, q = max(event.p, event.q), min(event.p, event.q)
-        # Whichever is smaller is kept as it is; the other follows without cancellation.
+        # The smaller probability is used as it is; the other follows without cancellation.
         if q <= 1.0 - p:
             return cls(likely=p, unlikely=q)
         return cls(likely=1.0 - q, unlikely=1.0 - p)
@@ -72,9 +72,10 @@ class ThreePointLoss:
 
 
 def pure_epsilon(leaf: dp.DpEvent) -> float:
-    """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for a senseless leaf.
+    """The pure epsilon of one use of one of ``PURE_EVENTS``; InputError for an invalid leaf.
 
-    A shuffled report counts as if it were not shuffled; no noise at all is infinite.
+    A shuffled report counts as if it were not shuffled. A leaf without any noise has an infinite
+    epsilon.
     """
     check_parameters(leaf)
     if isinstance(leaf, dp.LaplaceDpEvent):
@@ -85,13 +86,13 @@ def pure_epsilon(leaf: dp.DpEvent) -> float:
 
 
 def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> float:
-    """The pure epsilon of a record that is in ``epsilon``'s noisy sum with probability ``rate``.
+    """The pure epsilon of a record that a noisy sum of pure ``epsilon`` samples with ``rate``.
 
-    ln(1 + q (e^L - 1)) where it comes or goes; the other direction, -ln(1 - q + q e^-L), is smaller
-    (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9 at delta 0). One that is ``replaced`` costs
-    the sum of both: whoever else is drawn, an output is 1 - q + q r times as likely as without it,
-    r within e^-L and e^L, and two records at opposite ends have one r each. By group privacy it is
-    at most twice the first.
+    If the record is present or absent, it is ln(1 + q (e^L - 1)); the opposite direction, -ln(1 - q
+    + q e^-L), is smaller (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9 at delta 0). If the
+    record is ``replaced``, it is the sum of both: whichever other records are drawn, an output is 1
+    - q + q r times as likely as without the record, with r within e^-L and e^L, and two records at
+    opposite ends have one such r each. By group privacy it is at most twice the first.
     """
     if rate == 0.0 or rate == 1.0 or math.isinf(epsilon):
         return epsilon * (1 + replaced) if rate else 0.0
@@ -102,7 +103,7 @@ def sampled_epsilon(epsilon: float, rate: float, *, replaced: bool = False) -> f
 
 
 def pure_kinds(uses: list[tuple[dp.DpEvent, int]]) -> Kinds:
-    """The different epsilons of the leaves with their counts; what costs nothing is left out."""
+    """The different epsilons of the leaves with their counts; leaves of epsilon 0 are left out."""
     counts: Counter[float] = Counter()
     for leaf, count in uses:
         counts[pure_epsilon(leaf)] += count
@@ -113,9 +114,9 @@ _UNBOUNDED = (dp.GaussianDpEvent, dp.ZCDpEvent, dp.MixtureOfGaussiansDpEvent)
 
 
 def why_infinite(event: dp.DpEvent, delta: float) -> str:
-    """The first reason why no epsilon holds for ``event`` at ``delta``; "" if none is found.
+    """The first reason why no epsilon holds for ``event`` at ``delta``; "" if no reason is found.
 
-    It names the part of the event, and what would help. InputError for a senseless event or delta.
+    The reason names the part of the event and the remedy. InputError for an invalid event or delta.
     """
     check_delta(delta)
     for leaf, count in leaves(event):
@@ -127,14 +128,14 @@ def why_infinite(event: dp.DpEvent, delta: float) -> str:
 
 
 def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> str:
-    """Of a leaf that happens with probability ``rate``, ``count`` times."""
+    """The reason of a leaf that happens with probability ``rate``, used ``count`` times."""
     drawn = getattr(leaf, "event", None)
     if isinstance(drawn, dp.DpEvent):
         sampled = sampling_rate(leaf)
         return _reason(drawn, count, delta, sampled) if sampled > 0 else ""
     if _revealed(1.0, rate, count) > delta:
         if isinstance(leaf, dp.NonPrivateDpEvent):
-            return "A part of it is sent in the clear, or nothing bounds what it tells."
+            return "A part of it is sent in the clear, or nothing bounds what it reveals."
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)) and math.isinf(leaf.epsilon):
             return "Nothing bounds the epsilon of a part of it."
         if isinstance(leaf, (dp.GaussianDpEvent, dp.LaplaceDpEvent)) and leaf.noise_multiplier == 0:
@@ -145,7 +146,7 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
         if math.isinf(pair.loss) and revealed > delta:
             return (
                 "An output is possible under one input only, and rules the other out when it is "
-                f"seen: with probability {revealed:.4g}, above delta ({_said(leaf)})."
+                f"seen: with probability {revealed:.4g}, above delta ({_describe(leaf)})."
             )
     if delta == 0.0 and isinstance(leaf, _UNBOUNDED):
         return (
@@ -155,13 +156,13 @@ def _reason(leaf: dp.DpEvent, count: int, delta: float, rate: float = 1.0) -> st
     return ""
 
 
-def _said(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
+def _describe(leaf: dp.BitFlipDpEvent | dp.RandomizedResponseDpEvent) -> str:
     if isinstance(leaf, dp.BitFlipDpEvent):
         return f"a 1 is sent as 1 with probability {leaf.p:.4g}, a 0 with {leaf.q:.4g}"
     return f"one of {leaf.num_buckets} values is sent as it is"
 
 
 def _revealed(mass: float, rate: float, count: int) -> float:
-    """The probability that what happens with ``rate`` and then tells all with ``mass`` does so."""
+    """The probability that one of ``count`` uses reveals the input; each does with rate * mass."""
     mass *= rate
     return 1.0 if mass >= 1.0 else -math.expm1(count * math.log1p(-mass))

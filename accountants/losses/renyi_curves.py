@@ -11,22 +11,27 @@ from scipy.special import gammaln
 from fedrec_auditor.accountants.losses.pairs import Array, log1mexp, log_sum
 
 Curve = Callable[[Array], Array]
-"""Rényi divergence by order."""
-# Orders up to which the moments of the Gaussian ratio less 1 are integrated.
+"""Maps orders to Rényi divergences."""
+# Largest order up to which the moments of the Gaussian ratio minus 1 are integrated.
 _MOST_MOMENTS = 256
-# Sensitivity over deviation above which integrals between whole orders are not worth their points.
+# Sensitivity over standard deviation above which integrals between integer orders would need too
+# many points.
 _WIDE = 8.0
 _ROUNDING = 2.0**-48
 
 
 def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
-    """A record in the sample with probability ``rate``, present or absent, under Gaussian noise.
+    """The Rényi curve of Gaussian noise on a Poisson sample, with one record present or absent.
+
+    - ``rate``: probability q that the record is in the sample.
+    - ``noise``: standard deviation over sensitivity.
+    - ``orders``: Rényi orders, (n,).
 
     Mironov, Talwar and Zhang 2019: the divergence of (1 - q) N(0) + q N(mu) from N(0), mu =
-    1/noise, is the larger of both directions. At whole orders A = E[(P/Q)^a] less 1 is the sum of
-    C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2; between them it is integrated
-    numerically (the trapezoid rule is exact to rounding for such integrands), or for mu > 8
-    interpolated, which is an upper bound as ln A is convex in a.
+    1/noise, is the larger one of both directions. At integer orders A = E[(P/Q)^a] minus 1 is the
+    sum of C(a, j) (1 - q)^(a-j) q^j (e^(mu^2 j (j - 1)/2) - 1) over j >= 2. Between them A is
+    integrated numerically (the trapezoid rule is exact to rounding for such integrands). For mu > 8
+    it is interpolated, which is an upper bound because ln A is convex in a.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -52,28 +57,34 @@ def poisson_gaussian(rate: float, noise: float, orders: Array) -> Array:
 
 
 def fixed_size(rate: float, curve: Curve, orders: Array, largest: float = math.inf) -> Array:
-    """Any mechanism on a sample of fixed size, one record replaced: the general bound.
+    """A general upper bound for any mechanism on a sample of fixed size, with one record replaced.
+
+    - ``rate``: sample size over number of records, q.
+    - ``curve``: Rényi curve of the mechanism on the sample.
+    - ``orders``: Rényi orders, (n,).
+    - ``largest``: the value of the curve at order infinity.
 
     Wang, Balle and Kasiviswanathan 2019, Theorem 9: with e the curve and e(inf) = ``largest``, at
-    whole orders (a - 1) times the divergence is at most
+    integer orders (a - 1) times the divergence is at most
 
         ln(1 + q^2 C(a, 2) min{4 (e^e(2) - 1), e^e(2) min{2, (e^e(inf) - 1)^2}}
              + sum over j = 3..a of q^j C(a, j) e^((j-1) e(j)) min{2, (e^e(inf) - 1)^j}).
 
-    Between them interpolated: (a - 1) times the divergence is convex (their Corollary 10). Never
-    above the curve itself: a sample drawn apart from the data mixes, and divergences of mixtures
-    are no larger than the largest of the parts.
+    Between integer orders it is interpolated: (a - 1) times the divergence is convex (their
+    Corollary 10). The result is never above the curve itself: a sample drawn independently of the
+    data makes a mixture, and divergences of mixtures are no larger than the largest divergence of
+    the parts.
     """
     return _fixed_size(rate, curve, orders, largest, None)
 
 
 def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
-    """Gaussian noise on a sample of fixed size, one record replaced: the tight form.
+    """A tight upper bound for Gaussian noise on a sample of fixed size, with one record replaced.
 
-    As ``fixed_size``, but from j = 3 on the smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'), B and B'
-    the moments E[(P/Q - 1)^l] of the even l next to j on either side, j itself if it is even (Wang,
-    Balle and Kasiviswanathan 2019, Theorem 27). Where the paper takes differences of moments, which
-    cancel, these are integrated.
+    As ``fixed_size``, but from j = 3 on with the smaller of 2 e^((j-1) e(j)) and 4 sqrt(B B'). Here
+    B and B' are the moments E[(P/Q - 1)^l] of the even l next to j on either side, or of j itself
+    if it is even (Wang, Balle and Kasiviswanathan 2019, Theorem 27). The paper takes differences of
+    moments, which cancel; here these moments are integrated.
     """
     if rate == 0 or math.isinf(noise):
         return np.zeros(len(orders))
@@ -83,7 +94,7 @@ def fixed_size_gaussian(rate: float, noise: float, orders: Array) -> Array:
 
 
 def gaussian(noise: float, orders: Array) -> Array:
-    """a / (2 z^2)."""
+    """The Rényi curve of Gaussian noise z: a / (2 z^2) at order a."""
     if noise == 0:
         return np.full(len(orders), np.inf)
     with np.errstate(over="ignore"):
@@ -105,7 +116,7 @@ def _fixed_size(
     log_zeta = (j - 1) * inner + np.minimum(math.log(2.0), j * log_gap)
     log_zeta[0] = min(math.log(4.0) + _log_expm1(float(inner[0])), float(log_zeta[0]))
     if moments is not None:
-        # Even moments next to j: rounded down and up.
+        # Even moments next to j: rounded down, and rounded up.
         even = np.arange(3, min(most, _MOST_MOMENTS - 1) + 1)
         tight = math.log(4.0) + (moments[even // 2 * 2] + moments[(even + 1) // 2 * 2]) / 2.0
         log_zeta[1 : 1 + len(even)] = np.minimum(log_zeta[1 : 1 + len(even)], tight)
@@ -118,54 +129,52 @@ def _fixed_size(
 
 
 def _moments(mu: float) -> Array:
-    """ln E[(P/Q - 1)^l] of a Gaussian pair for even l up to ``_MOST_MOMENTS``; elsewhere inf."""
-    found = np.full(_MOST_MOMENTS + 1, np.inf)
-    found[0] = 0.0
+    """ln E[(P/Q - 1)^l] of a Gaussian pair for even l up to ``_MOST_MOMENTS``; inf at other l."""
+    curve = np.full(_MOST_MOMENTS + 1, np.inf)
+    curve[0] = 0.0
     step = 0.25 * min(1.0, 1.0 / mu)
     if mu > 2.0:
-        return found
+        return curve
     for level in range(2, _MOST_MOMENTS + 1, 2):
-        # Where mu is small the integrand is that of x^level, largest at sqrt(level).
+        # If mu is small, the integrand is that of x^level, which is largest at sqrt(level).
         reach = 13.0 + math.sqrt(level)
         x = np.arange(-reach, level * mu + reach, step)
         loss = mu * x - mu**2 / 2.0
         with np.errstate(divide="ignore"):
             size = np.where(loss > 30.0, loss, np.log(np.abs(np.expm1(np.minimum(loss, 30.0)))))
-        found[level] = log_sum(level * size - x * x / 2.0) + math.log(step / math.sqrt(2 * math.pi))
-    return found + _ROUNDING
+        curve[level] = log_sum(level * size - x * x / 2.0) + math.log(step / math.sqrt(2 * math.pi))
+    return curve + _ROUNDING
 
 
 def _integrated(rate: float, mu: float, orders: Array) -> Array:
-    """ln E_Q[(1 - q + q e^l)^a] by the trapezoid rule, l the loss at x ~ N(0, 1)."""
+    """ln E_Q[(1 - q + q e^l)^a] by the trapezoid rule, with l the loss at x ~ N(0, 1)."""
     step = 0.2 * min(1.0, 1.0 / mu)
-    found = np.zeros(len(orders))
+    totals = np.zeros(len(orders))
     for i, a in enumerate(orders):
         x = np.arange(-13.0, a * mu + 13.0, step)
         loss = mu * x - mu**2 / 2.0
         grown = np.expm1(np.minimum(loss, 600.0)) * rate
-        # Beyond, e^l leaves the doubles.
+        # At larger losses e^l is not a finite double.
         large = np.logaddexp(math.log1p(-rate), loss + math.log(rate))
         power = a * np.where(loss > 600.0, large, np.log1p(grown))
         weight = -x * x / 2.0 + math.log(step / math.sqrt(2 * math.pi))
         total = log_sum(power + weight)
         if total < 0.1:
-            # A - 1 = E[r^a - 1 - a (r - 1)], every term of which is small where r is near 1.
+            # A - 1 = E[r^a - 1 - a (r - 1)], whose terms are all small if r is near 1.
             masses = np.exp(weight)
             near = power < 1.0
             rest = np.where(
-                near,
-                np.expm1(np.minimum(power, 1.0)) * masses,
-                np.exp(power + weight) - masses,
+                near, np.expm1(np.minimum(power, 1.0)) * masses, np.exp(power + weight) - masses
             )
             over = float(np.sum(rest - a * grown * masses))
             lost = _ROUNDING * a * float(np.abs(grown) @ masses)
             total = math.log1p(max(over, 0.0) + lost)
-        found[i] = total + _ROUNDING * max(total, 0.0)
-    return found
+        totals[i] = total + _ROUNDING * max(total, 0.0)
+    return totals
 
 
 def _interpolated(whole: Callable[[int], float], orders: Array) -> Array:
-    """Divergences from (a - 1) times them at whole orders, straight lines between."""
+    """Divergences from (a - 1) times the divergences at integer orders, interpolated linearly."""
     low, high = np.floor(orders).astype(int), np.ceil(orders).astype(int)
     known = {a: whole(a) if a > 1 else 0.0 for a in sorted({*low.tolist(), *high.tolist()})}
     first, second = (np.array([known[a] for a in at.tolist()]) for at in (low, high))
@@ -189,5 +198,5 @@ def _log1p_sum(x: Array) -> float:
     """ln(1 + sum of e^x), with an allowance for rounding."""
     total = log_sum(x)
     found = math.log1p(math.exp(total)) if total < 700.0 else total
-    # Logs of factorials are off by 1e-16 of themselves, which are up to a million.
+    # The relative error of log-factorials is 1e-16, and they are as large as a million.
     return found * (1.0 + 1e-9)

@@ -1,4 +1,4 @@
-"""Least epsilon of composed randomized responses: exact, or from above where they are many."""
+"""Smallest epsilon of composed randomized responses: exact, or from above if there are many."""
 
 from __future__ import annotations
 
@@ -12,56 +12,61 @@ from scipy import fft
 
 from fedrec_auditor.accountants.losses.pure import Kinds
 
-# The least epsilon of composed randomized responses: exact, or from above where they are many.
+# Smallest epsilon of composed randomized responses: exact, or from above if there are many.
 #
-# n_j responses of pure epsilon e_j, j = 1 ... m. Each tells the truth with probability 1/(1 +
-# e^-e_j), loss +e_j, or is flipped, loss -e_j; so the distribution of the total loss is that of m
-# numbers of flipped responses, each binomial. The divergence at eps is the sum over losses x > eps
-# of P(x) (1 - e^(eps - x)), which for like responses is Theorem 3.3 of Kairouz, Oh and Viswanath
-# 2015, and for unlike ones Theorem 1.5 of Murtagh and Vadhan 2016. All terms are positive and are
-# added in logs, so deltas may be as small as doubles are.
+# There are n_j responses of pure epsilon e_j, j = 1 ... m. Each reports the truth with probability
+# 1/(1 + e^-e_j), with loss +e_j, or is flipped, with loss -e_j. So the distribution of the total
+# loss is that of m numbers of flipped responses, each binomial. The divergence at eps is the sum
+# over losses x > eps of P(x) (1 - e^(eps - x)). For equal responses this is Theorem 3.3 of Kairouz,
+# Oh and Viswanath 2015, and for unequal ones Theorem 1.5 of Murtagh and Vadhan 2016. All terms are
+# positive and are added in logs, so deltas may be as small as doubles can be.
 #
-# Computed under a tilt (Cramér): P(x) = M(t) e^(-t x) R(x), where t minimises Chernoff's bound at
-# delta. R then has its bulk where the divergence is decided, so short windows of it suffice and
-# rounding errors are relative to delta.
+# The computation uses a tilt (Cramér): P(x) = M(t) e^(-t x) R(x), where t minimises Chernoff's
+# bound at delta. The bulk of R then lies where the divergence is decided, so short windows of it
+# suffice and rounding errors are relative to delta.
 
 Vector = NDArray[np.float64]
 
-# Tilted mass beyond every window, e^-60; of delta e^-28 = 7e-13 at most may be left out by it.
+# Tilted mass outside every window, e^-60; it can leave out at most e^-28 = 7e-13 of delta.
 _TAIL, _SPENT = 60.0, 28.0
-# Losses that are listed: of all kinds, each by itself, and of several together; and kinds.
+# Largest numbers of listed losses: of all kinds, each by itself, and of several kinds together; and
+# of kinds.
 _MOST_ALONE, _MOST_TOGETHER = 2**21, 2**20
 _MOST_KINDS = 2**12
-# Atoms that unlike kinds are enumerated to before they go on the grid, and cells of the grid.
+# Largest number of atoms to which unequal kinds are enumerated before they go on the grid, and
+# number of cells of the grid.
 _BUNDLE, _CELLS = 2**12, 2**16
-# What a cell may lose to rounding in a Fourier transform, for each factor.
+# Rounding error of a cell in a Fourier transform, per factor.
 _ROUNDING = 2.0**-51
 
 
 @dataclass(frozen=True, slots=True)
 class _Flipped:
-    """Tilted distribution of how many responses of one kind are flipped.
+    """The tilted distribution of the number of flipped responses of one kind.
 
-    Log-masses, and the losses that they add relative to the ``most`` likely number. ``whole`` if no
-    number is left out.
+    - ``log_mass``: log-masses of the numbers.
+    - ``loss``: losses of the numbers, relative to the loss of the mode.
+    - ``mode``: the most likely number.
+    - ``is_whole``: true if no number is left out.
     """
 
     log_mass: Vector
     loss: Vector
-    most: float
-    whole: bool
+    mode: float
+    is_whole: bool
 
 
 @lru_cache(maxsize=4096)
 def least_epsilon_of(kinds: Kinds, delta: float) -> float:
-    """The least epsilon at ``delta`` of responses of these ``kinds``, never from below.
+    """The smallest epsilon at ``delta`` of responses of these ``kinds``, never from below.
 
-    Exact to 1e-9 where the totals are enumerated: one kind of up to 10^10 uses, or several with
-    10^6 totals in the window. Else on a grid of step s: above the optimum by B s at most, for B
-    bundles of kinds (as in Murtagh and Vadhan 2016, Theorem 1.7, losses are only rounded up), and
-    by its second order in practice, 1e-5 relative: each atom is split between the two cells beside
-    it so that both distributions keep their masses. Beyond 10^10 uses of one kind, or 4096 kinds:
-    Chernoff's bound, some per cent above. Memory below 300 MB.
+    The result is exact to 1e-9 if the totals are enumerated: one kind with up to 10^10 uses, or
+    several kinds with 10^6 totals in the window. Otherwise it is computed on a grid of step s. It
+    is then above the optimum by at most B s, for B bundles of kinds (as in Murtagh and Vadhan 2016,
+    Theorem 1.7, losses are only rounded up), and in practice by its second order, 1e-5 relative:
+    each atom is split between the two cells beside it so that both distributions keep their masses.
+    For more than 10^10 uses of one kind, or more than 4096 kinds, it is Chernoff's bound, some per
+    cent above. Memory stays below 300 MB.
     """
     total = math.fsum(epsilon * count for epsilon, count in kinds)
     if delta <= 0 or not kinds or math.isinf(total):
@@ -74,31 +79,32 @@ def least_epsilon_of(kinds: Kinds, delta: float) -> float:
         _flipped(epsilon, count, tilt, _TAIL + math.log(len(kinds))) for epsilon, count in kinds
     ]
     spared = math.fsum(
-        2.0 * epsilon * part.most for (epsilon, _), part in zip(kinds, parts, strict=True)
+        2.0 * epsilon * part.mode for (epsilon, _), part in zip(kinds, parts, strict=True)
     )
-    # ln of P/(delta R) where the loss, counted from total - spared, is 0.
+    # ln of P/(delta R) at loss 0, where losses are counted from total - spared.
     saved = _saved(kinds, tilt)
     shift = -math.log(delta) - saved + tilt * spared
-    # What the arithmetic and the windows may lose is added: it decides where delta is nearly 1.
+    # An allowance for the errors of arithmetic and windows is added; it decides if delta is nearly
+    # 1.
     terms = abs(saved) + tilt * spared + sum(float(np.ptp(part.loss)) for part in parts) + cells
     shift += 2.0**-50 * (terms - math.log(delta)) + math.exp(_SPENT - _TAIL)
     if math.prod(len(part.loss) for part in parts) <= _MOST_TOGETHER or len(parts) == 1:
         log_mass, loss = _together(parts)
         order = np.argsort(-loss, kind="stable")
         log_mass, loss = log_mass[order], loss[order]
-        whole = all(part.whole for part in parts)
+        is_whole = all(part.is_whole for part in parts)
     else:
         log_mass, loss = _on_grid(parts, tilt)
-        whole = False
-    found = _least(log_mass + shift - tilt * loss, loss)
-    if not whole:
-        # Below, what the windows leave out might matter.
+        is_whole = False
+    found = _solve_divergence(log_mass + shift - tilt * loss, loss)
+    if not is_whole:
+        # At smaller epsilons the losses outside the windows might matter.
         found = max(found, (shift - (_TAIL - _SPENT) - float(_hockey(tilt))) / tilt)
     return min(total, max(0.0, total - spared + found))
 
 
 def _saved(kinds: Kinds, tilt: float) -> float:
-    """Sum of t x - ln M(t) at the largest loss x."""
+    """The sum of t x - ln M(t) at the largest loss x."""
     return math.fsum(
         count * float(_saved_by_one(np.float64(e), np.float64(tilt))) for e, count in kinds
     )
@@ -111,9 +117,10 @@ def _saved_by_one(epsilon: Vector | np.float64, tilt: Vector | np.float64) -> Ve
 
 
 def _tilt(kinds: Kinds, level: float) -> tuple[float, float]:
-    """The tilt that minimises Chernoff's bound on epsilon, and that bound less the total."""
+    """The tilt that minimises Chernoff's bound on epsilon, and that bound minus the total."""
     epsilon, count = (np.array(column, dtype=np.float64) for column in zip(*kinds, strict=True))
-    # Above, no response is flipped any more; below, Chernoff's bound is above the total.
+    # At higher tilts no response is flipped any more; at lower ones Chernoff's bound exceeds the
+    # total.
     highest = 5.0 / float(epsilon[0])
     lowest = min(highest, level / float(2.0 * (epsilon * count).sum())) / 4.0
     tilts = np.geomspace(lowest, highest, 241)
@@ -132,14 +139,14 @@ def _hockey(tilt: float | Vector) -> Vector:
 
 
 def _width(epsilon: float, count: int, tilt: float) -> float:
-    """How many numbers of flipped responses hold all but e^-60, by Bernstein's inequality."""
+    """The number of counts that contain all but e^-60 of the mass, by Bernstein's inequality."""
     flip = 1.0 / (1.0 + math.exp(min(epsilon * (1.0 + 2.0 * tilt), 700.0)))
     reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * _TAIL) + 2.0 * _TAIL / 3.0
     return min(float(count), 2.0 * reach) + 1.0
 
 
 def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
-    """Binomial, by the ratios of neighbouring masses, out from the mode."""
+    """Computes the binomial masses from ratios of neighbouring masses, starting at the mode."""
     odds = -epsilon * (1.0 + 2.0 * tilt)
     flip = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
     reach = math.sqrt(2.0 * count * flip * (1.0 - flip) * tail) + 2.0 * tail / 3.0 + 1.0
@@ -152,15 +159,15 @@ def _flipped(epsilon: float, count: int, tilt: float, tail: float) -> _Flipped:
     down = -np.cumsum(ratios[: mode - low][::-1])[::-1]
     log_mass = np.concatenate([down, [0.0], up])
     log_mass -= math.log(math.fsum(np.exp(log_mass)))
-    # The window by Bernstein is generous: what is below the tail goes.
+    # The window by Bernstein is generous: numbers with masses below the tail are dropped.
     kept = np.flatnonzero(log_mass > -tail - math.log(len(log_mass)))
     first, last = int(kept[0]), int(kept[-1])
     numbers = np.arange(low + first, low + last + 1, dtype=np.float64)
     return _Flipped(
         log_mass=log_mass[first : last + 1],
         loss=-2.0 * epsilon * (numbers - mode),
-        most=float(mode),
-        whole=first == 0 and low == 0 and last == count - low,
+        mode=float(mode),
+        is_whole=first == 0 and low == 0 and last == count - low,
     )
 
 
@@ -173,11 +180,11 @@ def _together(parts: list[_Flipped]) -> tuple[Vector, Vector]:
     return log_mass, loss
 
 
-def _least(log_mass: Vector, loss: Vector) -> float:
-    """The epsilon at which the divergence is 1, for masses in units of delta, losses falling.
+def _solve_divergence(log_mass: Vector, loss: Vector) -> float:
+    """The epsilon at which the divergence is 1, for masses in units of delta and descending losses.
 
-    Between two losses the divergence is linear in e^eps: from x_i down to eps it grows by
-    C_i (1 - e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j).
+    Between two losses the divergence is linear in e^eps: from x_i down to eps it grows by C_i (1 -
+    e^(eps - x_i)), where C_i is the sum over j <= i of P_j e^(x_i - x_j).
     """
     below = loss[0] - loss
     log_sum = np.logaddexp.accumulate(log_mass + below) - below
@@ -186,13 +193,13 @@ def _least(log_mass: Vector, loss: Vector) -> float:
     i = int(np.searchsorted(spent, 1.0)) - 1
     share = (1.0 - spent[i]) / weight[i]
     left = math.log(max(1.0 - share, 0.0) + 1e-14)
-    # Below the least loss there is nothing to be told apart by any more.
+    # Below the smallest loss the divergence does not grow any more.
     end = float(loss[i + 1]) if i + 1 < len(loss) else -math.inf
     return max(end, float(loss[i]) + left)
 
 
 def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
-    """Tilted log-masses of the total loss on a grid of falling losses, from above."""
+    """Tilted log-masses of the total loss on a grid of descending losses, from above."""
     bundles = [_together(bundle) for bundle in _bundled(parts)]
     low, high = _window(parts)
     step = (high - low) / (_CELLS - 2 * len(bundles) - 2)
@@ -217,7 +224,7 @@ def _on_grid(parts: list[_Flipped], tilt: float) -> tuple[Vector, Vector]:
 
 
 def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
-    """Kinds in bundles that can be enumerated."""
+    """Groups kinds into bundles that can be enumerated."""
     bundles: list[list[_Flipped]] = [[]]
     size = 1
     for part in sorted(parts, key=lambda part: len(part.loss)):
@@ -230,7 +237,10 @@ def _bundled(parts: list[_Flipped]) -> list[list[_Flipped]]:
 
 
 def _window(parts: list[_Flipped]) -> tuple[float, float]:
-    """Where the total loss is, but for e^-60 either way: Chernoff's bound, or all there is."""
+    """An interval with all but e^-60 of the total loss on either side, by Chernoff's bound.
+
+    The interval lies within the range of the loss.
+    """
     means = [float(np.exp(part.log_mass) @ part.loss) for part in parts]
     centred = [part.loss - mean for part, mean in zip(parts, means, strict=True)]
     variance = math.fsum(

@@ -1,4 +1,4 @@
-"""Tables of probabilities: ratios and divergences, of copies too; densities as masses of cells."""
+"""Tables of output probabilities: ratios and divergences, also of copies; masses of densities."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from fedrec_auditor.accountants.losses.pairs import Array, AtomicPair, ListedPai
 from fedrec_auditor.accountants.statements import Bound, Scope, Side, Witness
 
 ROUNDING = 2.0**-46
-"""Relative error a probability may have by rounding, for each output added up.
+"""Relative rounding error that a probability may have, for each output that is added up.
 
-It is subtracted, or a claim that holds with equality would be refuted, by an infinite epsilon in
-the worst case.
+It is subtracted. Otherwise a claim that holds with equality would be refuted, in the worst case by
+an infinite epsilon.
 """
-# Outputs of an event that are named, at most.
+# Largest number of outputs that the text of an event names.
 _NAMED = 4
-# Log-probability below which an output is left out of a composition, which only lowers the bound.
+# Log-probability below which a composition leaves an output out; that only lowers the bound.
 _NEGLIGIBLE = -200.0
-# How many products of probabilities are summed up to compose copies of either orientation, about.
+# Approximate number of products of probabilities summed to compose copies of both exchange_counts.
 _MOST_PRODUCTS = 2**31
-# Copies above which a number of outputs that no double can be as unlikely as is left out.
+# Number of copies above which numbers of outputs with probabilities below the smallest double are
+# left out.
 _MANY_COPIES = 2**20
-# Minus the logarithm of a probability that is 0 in doubles.
+# Minus the logarithm of a probability that is 0 in double precision.
 _RARE = 750.0
-# Outputs up to which the grid of a composition is laid through the largest loss.
+# Largest number of outputs for which the grid of a composition goes through the largest loss.
 _FEW_OUTPUTS = 64
 
 
 class _Joint(NamedTuple):
-    """Log-probabilities of all that the copies show under inputs number ``a`` and ``b``.
+    """Log-probabilities of the joint outputs of all copies under inputs number ``a`` and ``b``.
 
-    ``exchanged`` of the copies see the inputs in the other order.
+    In ``exchanged`` of the copies the two inputs are exchanged.
     """
 
     a: int
@@ -58,12 +59,15 @@ class _Joint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbabilityTable:
-    """Log-probabilities (inputs, outputs) of one of ``copies`` independent outputs.
+    """Log-probabilities of one of ``copies`` independent outputs.
 
-    ``copies`` and ``groups`` are those of ``WorstCase``. ``name_input`` and ``name_output`` put a
-    row or a column in words; at delta > 0 outputs need no names, and ``name_event`` may put several
-    columns in words. Outputs may be left out: no ratio or divergence over fewer of them is above
-    the true one.
+    - ``log_probs``: log-probabilities, (inputs, outputs).
+    - ``name_input``: returns the text of an input, given its row.
+    - ``name_output``: returns the text of an output, given its column; not needed at delta > 0.
+    - ``copies``, ``groups``: as in ``WorstCase``.
+    - ``name_event``: returns the text of an event, given several columns.
+
+    Outputs may be missing: ratios and divergences over fewer outputs are never above the true ones.
     """
 
     log_probs: Array
@@ -78,7 +82,11 @@ class ProbabilityTable:
         return self._at_delta(scope, delta) if delta > 0 else self._at_zero(scope)
 
     def delta_at(self, epsilon: float) -> float:
-        """The largest hockey-stick divergence at ``epsilon``; InputError if it is not known."""
+        """The largest hockey-stick divergence at ``epsilon`` over all pairs of inputs.
+
+        InputError if it cannot be computed: for several copies with outputs of more than two
+        ratios, or with combinations of pairs that were not all tried.
+        """
         if (ratios := self._ratios()) > 2:
             raise InputError(
                 f"Expected outputs of at most two ratios for {self.copies} copies, got {ratios}. "
@@ -87,7 +95,7 @@ class ProbabilityTable:
         together, all_tried = self._together()
         if not all_tried:
             raise InputError(
-                f"Expected copies that see one pair, or one pair of at most two ratios and few "
+                f"Expected copies of one group, or one pair of inputs, at most two ratios and few "
                 f"copies, got {self.copies} copies. Ask for one copy, or for a lower bound."
             )
         return max(hockey_stick(joint.log_p, joint.log_q, epsilon) for joint in together)
@@ -97,17 +105,17 @@ class ProbabilityTable:
         return itertools.permutations(self.log_probs, 2)
 
     def _ratios(self) -> int:
-        """How many different ratios an output of one of several copies may have; 0 for one copy."""
+        """The number of different ratios of one copy, if there are several copies; else 0."""
         return max(len(different_ratios(*pair)) for pair in self._pairs()) if self.copies > 1 else 0
 
     def _together(self) -> tuple[list[_Joint], bool]:
-        """What all copies show of every ordered pair of inputs, and whether a worst pair is there.
+        """Joint outputs of all copies under each ordered pair; and if the worst pair is included.
 
-        A single pair only is tried with its inputs exchanged in some groups of the copies.
+        A single pair is also tried with its inputs exchanged in some groups of the copies.
         """
         rows, exchanged, all_tried = self.log_probs, [0], self.groups == 1
         if len(rows) == 2:
-            exchanged, all_tried = orientations(rows[0], rows[1], self.copies, self.groups)
+            exchanged, all_tried = exchange_counts(rows[0], rows[1], self.copies, self.groups)
         tried = [(a, b, 0) for a, b in itertools.permutations(range(len(rows)), 2)]
         tried += [(0, 1, number) for number in exchanged[1:]]
         return [
@@ -126,8 +134,9 @@ class ProbabilityTable:
                 "The output is impossible under the second input: seeing it rules that input out."
             )
         elif self.copies > 1:
-            note = f"{self.copies} independent copies may take this pair at once."
-        # Infinite for a density beyond the doubles, as long vectors have.
+            note = f"{self.copies} independent copies may have this pair of inputs at once."
+        # A density may exceed the largest double, as densities of long vectors do; it is then
+        # infinite.
         with np.errstate(over="ignore"):
             mass_a, mass_b = (float(np.exp(column[k])) for k in (a, b))
         witness = self._witness(a, b, self.name_output(output), mass_a, mass_b, note)
@@ -143,13 +152,13 @@ class ProbabilityTable:
             return exact_bound(least, scope, delta, f"{source}: {self.copies} copies from below")
         together, all_tried = self._together()
         if not all_tried:
-            source += f": {self.copies} copies from below, as not all pairs of inputs are tried"
+            source += f": {self.copies} copies from below; not all pairs of inputs are tried"
 
         def by_ratio(joint: _Joint) -> NDArray[np.intp]:
             ratio = -log_ratio(joint.log_p, joint.log_q)
             if self.name_event is None:
                 return np.argsort(ratio)
-            # Columns of one ratio, but for rounding, in their own order.
+            # Columns whose ratios agree up to rounding keep their order.
             return np.argsort(np.round(ratio, 9), kind="stable")
 
         def event(joint: _Joint) -> WorstEvent:
@@ -163,14 +172,14 @@ class ProbabilityTable:
         note = "probabilities of all copies together" if self.copies > 1 else ""
         if joint.exchanged:
             note += f"; the inputs are exchanged in {joint.exchanged} of {self.copies}"
-        said = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
+        text = f"the {worst.size} of {len(joint.log_p)} outputs that speak most for the first input"
         chosen = by_ratio(joint)[: worst.size]
         if self.name_event is not None:
-            said = self.name_event(chosen)
+            text = self.name_event(chosen)
         elif self.copies == 1 and len(chosen) <= _NAMED and self.name_output is not str:
-            said += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
+            text += f": {' or '.join(map(self.name_output, chosen.tolist()))}"
         masses = min(1.0, worst.mass_p), min(1.0, float(np.exp(worst.log_mass_q)))
-        witness = self._witness(joint.a, joint.b, said, *masses, note)
+        witness = self._witness(joint.a, joint.b, text, *masses, note)
         return exact_bound(max(0.0, worst.epsilon), scope, delta, source, witness)
 
     def _witness(self, a: int, b: int, output: str, p: float, q: float, note: str) -> Witness:
@@ -195,7 +204,7 @@ def exact_bound(
 
 
 def loss_pair(log_p: Array, log_q: Array) -> Pair:
-    """The privacy losses of one copy; outputs of a probability below e^-200 are left out."""
+    """The privacy losses of one copy; outputs with a probability below e^-200 are left out."""
     loss = log_ratio(log_p, log_q)
     seen = (log_p > _NEGLIGIBLE) & np.isfinite(loss)
     infinite = min(1.0, float(np.exp(log_p[np.isposinf(loss)]).sum()))
@@ -206,41 +215,43 @@ def loss_pair(log_p: Array, log_q: Array) -> Pair:
 
 
 def different_ratios(log_p: Array, log_q: Array) -> Array:
-    """The different log-ratios of outputs that are possible at all, rising, to 12 digits."""
+    """The different log-ratios of outputs that have any mass, ascending, rounded to 12 digits."""
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     return np.unique(np.round(log_ratio(log_p, log_q)[possible], 12))
 
 
-def orientations(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
-    """In how many of the copies to exchange two inputs, and whether the worst number is among them.
+def exchange_counts(log_p: Array, log_q: Array, copies: int, groups: int) -> tuple[list[int], bool]:
+    """Numbers of copies in which to exchange two inputs, and whether they include the worst number.
 
-    Copies of one group see the same order. Two bits of rates p > q may be told apart the best in
-    (0, 1) against (1, 0), unless that is the same or one output is impossible under one input. In
-    that case, let s be the probability that one copy does not show it: with i of n copies
-    exchanged, and e^eps >= 1, the divergence is
+    The copies of one group have the same order of inputs. Two bits with rates p > q may be
+    distinguished best as (0, 1) against (1, 0), except in two cases. First, if exchanging the
+    inputs changes nothing. Second, if one output is impossible under one input: let s be the
+    probability that one copy does not show it. With i of n copies exchanged, and e^eps >= 1, the
+    divergence is
 
         1 - s^(n-i) + max(0, s^(n-i) - e^eps s^i) <= max(1 - s^(n-i), 1 - e^eps s^i) <= 1 - s^n,
 
-    which is that of i = 0.
+    which is the divergence at i = 0.
     """
     if groups == 1:
         return [0], True
     more, less, p, _, rest = _two_ratios(log_p, log_q)
     if math.isclose(p, rest, rel_tol=1e-14) or not 0.0 < more - less < math.inf:
         return [0], True
-    # The mean of (copies - i) i is a sixth of the square.
+    # The mean of (copies - i) i over all i is a sixth of the square of copies.
     tried = max(2, min(groups + 1, 6 * _MOST_PRODUCTS // copies**2))
     numbers = np.linspace(0, groups, tried).round()[:-1]
     return [int(k) * (copies // groups) for k in numbers], tried == groups + 1
 
 
 def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tuple[Array, Array]:
-    """Log-probabilities under either input of all that ``copies`` show: of one copy, its outputs.
+    """Log-probabilities under both inputs of a sufficient statistic of the outputs of ``copies``.
 
-    Of several, of two different ratios at most, it is the number of outputs that speak for the
+    For one copy these are the log-probabilities of its outputs. For several copies, whose outputs
+    must have at most two different ratios, the statistic is the number of outputs that favour the
     first input: binomial or, with the inputs ``exchanged`` in some copies, a sum of two binomial
-    ones. Of millions of copies the numbers that the first input makes less likely than a double can
-    be are left out (Bernstein), which only lowers a divergence.
+    numbers. For millions of copies, numbers that have a probability below the smallest double under
+    the first input are left out (Bernstein), which only lowers a divergence.
     """
     if copies == 1:
         return log_p, log_q
@@ -252,7 +263,7 @@ def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tupl
     numbers = np.arange(low, high + 1)
     if not math.isfinite(more - less) or (copies <= _MANY_COPIES and not exchanged):
         return stats.binom.logpmf(numbers, copies, p), stats.binom.logpmf(numbers, copies, q)
-    # Not by log-factorials, which lose too many digits here.
+    # Log-factorials would lose too many digits here.
     masses = np.convolve(
         stats.binom.pmf(numbers, plain, p),
         stats.binom.pmf(np.arange(exchanged + 1), exchanged, rest),
@@ -264,10 +275,10 @@ def counted(log_p: Array, log_q: Array, copies: int, exchanged: int = 0) -> tupl
 
 
 def _two_ratios(log_p: Array, log_q: Array) -> tuple[float, float, float, float, float]:
-    """The larger and the smaller log-ratio, where two differ at most, and three probabilities.
+    """The larger and the smaller log-ratio of outputs with at most two, and three probabilities.
 
-    Of outputs of the larger one under the first input and the second, and of the others under the
-    second.
+    These are: outputs of the larger ratio under the first input, the same outputs under the second
+    input, and all other outputs under the second input.
     """
     possible = ~(np.isneginf(log_p) & np.isneginf(log_q))
     log_p, log_q = log_p[possible], log_q[possible]
@@ -290,7 +301,7 @@ Densities = Callable[[Array], Array]
 
 
 def _clenshaw_curtis(order: int) -> tuple[Array, Array]:
-    """Nodes on [-1, 1], both ends included, and weights: exact on polynomials of that degree."""
+    """Nodes on [-1, 1], both ends included, and weights, exact for polynomials of ``order``."""
     nodes = np.cos(np.pi * np.arange(order + 1) / order)
     degrees = np.arange(order + 1)
     moments = np.where(degrees % 2 == 0, 2.0 / (1.0 - np.where(degrees == 1, 0, degrees) ** 2.0), 0)
@@ -306,8 +317,10 @@ _COARSE_WEIGHTS = _clenshaw_curtis(_ORDER // 2)[1]
 class Cells:
     """Disjoint cells of the line with the masses of several densities on them.
 
-    ``masses`` has shape (densities, cells), ``cell`` the index of the given interval that each
-    cell lies in, and ``doubt`` (densities,) is about what lies in the cells that were left out.
+    - ``masses``: masses, (densities, cells).
+    - ``cell``: index of the given interval that contains each cell.
+    - ``low``, ``high``: ends of the cells.
+    - ``doubt``: estimate of the mass of each density in the cells that were left out, (densities,).
     """
 
     masses: Array
@@ -317,18 +330,18 @@ class Cells:
     doubt: Array
 
 
-def integrate(densities: Densities, edges: Array) -> Cells:
-    """Masses between rising ``edges``: relative error about ``AGREEMENT`` on every cell kept.
+def integrate_cells(densities: Densities, edges: Array) -> Cells:
+    """Masses between ascending ``edges``, with a relative error of about ``AGREEMENT`` per cell.
 
-    ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of
-    order 16 and 8 (Clenshaw and Curtis 1960: nested, and both ends are nodes, so that no jump
-    hides next to one) agree for all densities; what still disagrees after 24 halvings, around a
-    jump or a kink, is left out. A hockey-stick divergence over the cells kept is therefore not
-    above the true one.
+    ``densities`` maps points (n,) to values (d, n). Intervals are halved until quadratures of order
+    16 and 8 agree for all densities (Clenshaw and Curtis 1960: the rules are nested, and both ends
+    are nodes, so that no jump hides next to an end). Cells on which they still disagree after 24
+    halvings, around a jump or a kink, are left out. Therefore a hockey-stick divergence over the
+    remaining cells is not above the true one.
     """
     low, high = edges[:-1], edges[1:]
     cell = np.arange(len(low))
-    kept: list[tuple[NDArray[Any], ...]] = []
+    done: list[tuple[NDArray[Any], ...]] = []
     doubt = np.zeros(1)
     for last in [False] * _HALVINGS + [True]:
         middle, half = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
@@ -337,19 +350,19 @@ def integrate(densities: Densities, edges: Array) -> Cells:
             values = densities(points.ravel()).reshape(-1, *points.shape)
             fine, coarse = values @ _FINE_WEIGHTS * half, values[..., ::2] @ _COARSE_WEIGHTS * half
             known = np.all(np.abs(fine - coarse) <= AGREEMENT * np.abs(fine), axis=0)
-        kept.append((fine[:, known], cell[known], low[known], high[known]))
+        done.append((fine[:, known], cell[known], low[known], high[known]))
         low, middle, high, cell = low[~known], middle[~known], high[~known], cell[~known]
         if last or not len(low) or len(low) > _MOST_CELLS:
             doubt = np.nansum(np.abs(fine[:, ~known]) + np.abs(coarse[:, ~known]), axis=1)
             break
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
         cell = np.concatenate([cell, cell])
-    masses, cells, lows, highs = (np.concatenate(part, axis=-1) for part in zip(*kept, strict=True))
+    masses, cells, lows, highs = (np.concatenate(part, axis=-1) for part in zip(*done, strict=True))
     return Cells(masses, cells.astype(np.int64), lows, highs, doubt)
 
 
 def edges_around(points: Array) -> Array:
-    """Rising edges, dense where ``points`` are and reaching 2^40 times as far on either side."""
+    """Ascending edges, dense around ``points`` and reaching 2^40 times as far on either side."""
     low, middle, high = np.quantile(points, [0.05, 0.5, 0.95])
     spread = max(high - low, abs(middle) * 1e-9, 1e-300)
     far = spread * np.sinh(np.linspace(-28.0, 28.0, 449))

@@ -17,7 +17,7 @@ from fedrec_auditor.accountants.events.leaves import sampling_rate
 from fedrec_auditor.accountants.losses.composition import epsilon_above
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon, least_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
-    LARGEST_LOSS,
+    MAX_LOSS,
     AtomicPair,
     ClonePair,
     GaussianMixture,
@@ -51,8 +51,8 @@ class Pure(LeafAccountant):
 
     Pure epsilons add up, under adaptive composition too (Dwork et al. 2006, Theorem 1).
 
-    The sum holds at delta 0, hence at any delta; where all reports may take their worst pair of
-    inputs at once it is exact at delta 0. A shuffled report counts as if it were not shuffled.
+    The sum holds at delta 0, hence at any delta. If all reports may have their worst pair of inputs
+    at once, it is exact at delta 0. A shuffled report counts as if it were not shuffled.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -76,16 +76,17 @@ class Pure(LeafAccountant):
 class Optimal(LeafAccountant):
     """Optimal composition of pure differential privacy.
 
-    Composed pure epsilons cost what as many randomized responses cost, and no less.
+    Composed pure epsilons cost exactly as much as that number of randomized responses.
 
-    No better bound holds for all mechanisms of these epsilons, chosen adaptively too. Equal ones:
-    Kairouz, Oh and Viswanath 2015, Theorem 3.3, for any delta instead of theirs only. Unequal ones:
-    Murtagh and Vadhan 2016, Theorem 1.5. Exact to 1e-9, or from above on a grid where unequal ones
-    are too many to be enumerated: there it is off by 1e-6 relative; ``losses.responses`` says how.
-    Only the epsilon of a leaf is used, so an accountant that knows more of a Laplace or of a
-    response among five may prove less. A shuffled report counts as if it were not shuffled.
+    No better bound holds for all mechanisms of these epsilons, even if they are chosen adaptively.
+    For equal epsilons: Kairouz, Oh and Viswanath 2015, Theorem 3.3, for any delta instead of only
+    theirs. For unequal epsilons: Murtagh and Vadhan 2016, Theorem 1.5. The result is exact to 1e-9.
+    If there are too many unequal epsilons to be enumerated, it is computed from above on a grid,
+    with a relative error of 1e-6 (see ``losses.responses``). Only the epsilon of a leaf is used, so
+    an accountant that knows more about a Laplace mechanism, or about a response among five values,
+    may prove less. A shuffled report counts as if it were not shuffled.
 
-    It shares no code with the loss accountant, whose numbers it confirms.
+    This accountant shares no code with the loss accountant, whose numbers it confirms.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import PureDpEvent
@@ -115,31 +116,34 @@ _PLD_SAMPLED = {
     dp.RevealedSamplingDpEvent: _SAMPLES,
     dp.ReplacedSamplingDpEvent: (dp.GaussianDpEvent, dp.LaplaceDpEvent),
 }
-# Pairs of a record, or of several, present and absent: the other order counts too.
+# Pairs of one or several records, present against absent: the opposite order is also needed.
 _DIRECTED = (Poisson, GaussianMixture)
-# Above, the binomial distribution is not listed but composed.
+# Number of uses above which the binomial distribution is composed instead of listed.
 _MOST_RESPONSES = 10**6
-# What one use may lose to rounding in a Fourier transform; uses as an infinite loss.
+# Rounding error of one use in a Fourier transform; it counts as an infinite loss.
 _PLD_ROUNDING = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True)
 class Pld(LeafAccountant):
-    """Privacy loss distributions: exact where a closed form is known, else on a grid, from above.
+    """Privacy loss distributions: exact if a closed form is known, else from above on a grid.
 
     Privacy losses of composed uses add up in distribution (Sommer, Meiser, Mohammadi 2019).
 
-    Randomized responses, bit flips and pure epsilons of one kind: the exact binomial distribution;
-    what tells all or nothing: the chance that it does.
-    Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8). Anything else:
-    the dominating pairs of the leaves (``pairs``, ``sampled_pairs``), composed on a grid from
-    above (``composition``), within 1e-3 of epsilon up to a million uses, looser beyond. Poisson
-    sampling is composed in both directions, a record present in the first data set or in the
-    second, and the larger counts. Never above the sum of the largest losses.
+    - Randomized responses, bit flips and pure epsilons of one kind: the exact binomial
+      distribution.
+    - Mechanisms that reveal everything or nothing: the probability that they reveal everything.
+    - Gaussians: the exact curve of their joint mu (Balle and Wang 2018, Theorem 8).
+    - Other events: the dominating pairs of the leaves (``losses.pairs``), composed from above on a
+      grid (``losses.composition``), within 1e-3 of epsilon up to a million uses, looser beyond.
 
-    Fault of dp-accounting 0.6.0, which the tests compare with: its ``PLDAccountant``
-    ignores the count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2
-    buckets cost 1.0987 there; in truth 10.987).
+    Poisson sampling is composed in both directions, with a record present in the first data set or
+    in the second, and the larger result counts. The result is never above the sum of the largest
+    losses.
+
+    Fault of dp-accounting 0.6.0, with which the tests compare: its ``PLDAccountant`` ignores the
+    count of a repeated ``RandomizedResponseDpEvent`` (ten uses of noise 0.5 over 2 buckets cost
+    1.0987 there; the true value is 10.987).
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -157,21 +161,21 @@ class Pld(LeafAccountant):
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
         """The epsilon of the composed pairs, never above the sum of the largest losses."""
         uses = [(leaf, n) for leaf, n in uses if getattr(leaf, "sampling_probability", 1.0) > 0]
-        most = math.fsum(count * _largest(leaf) for leaf, count in uses)
-        if delta == 0.0 or most == 0.0:
-            return most
+        max_sum = math.fsum(count * _largest(leaf) for leaf, count in uses)
+        if delta == 0.0 or max_sum == 0.0:
+            return max_sum
         leaf, count = uses[0]
-        if len(uses) == 1 and (revealed := _told(leaf)):
-            once = count == 1 or revealed == 1.0
-            all_told = revealed if once else -math.expm1(count * math.log1p(-revealed))
-            found = 0.0 if all_told <= delta else math.inf
+        if len(uses) == 1 and (revealing := _revealing_probability(leaf)):
+            once = count == 1 or revealing == 1.0
+            all_revealed = revealing if once else -math.expm1(count * math.log1p(-revealing))
+            epsilon = 0.0 if all_revealed <= delta else math.inf
         elif len(uses) == 1 and isinstance(leaf, THREE_POINT_EVENTS) and count <= _MOST_RESPONSES:
-            found = _responses(leaf, count, delta)
+            epsilon = _responses(leaf, count, delta)
         elif all(isinstance(leaf, dp.GaussianDpEvent) for leaf, _ in uses):
-            found = _gaussian(_joint_mu(uses), delta)
+            epsilon = _gaussian(_joint_mu(uses), delta)
         else:
-            found = _composed(uses, delta)
-        return min(found, most)
+            epsilon = _composed(uses, delta)
+        return min(epsilon, max_sum)
 
 
 def _largest(leaf: dp.DpEvent) -> float:
@@ -184,10 +188,10 @@ def _largest(leaf: dp.DpEvent) -> float:
     return pure_epsilon(leaf) if isinstance(leaf, PURE_EVENTS) else math.inf
 
 
-def _told(leaf: dp.DpEvent) -> float:
-    """The probability that one use tells all, where it tells nothing otherwise; else 0."""
+def _revealing_probability(leaf: dp.DpEvent) -> float:
+    """The probability that one use reveals everything, if it reveals nothing otherwise; else 0."""
     if isinstance(leaf, dp.RevealedSamplingDpEvent):
-        return sampling_rate(leaf) * _told(leaf.event)
+        return sampling_rate(leaf) * _revealing_probability(leaf.event)
     if not isinstance(leaf, THREE_POINT_EVENTS):
         return 0.0
     pair = ThreePointLoss.of(leaf)
@@ -195,29 +199,29 @@ def _told(leaf: dp.DpEvent) -> float:
 
 
 def _joint_mu(gaussians: list[tuple[dp.DpEvent, int]]) -> float:
-    """Sensitivity over deviation of the one Gaussian that many Gaussians amount to."""
+    """Sensitivity over standard deviation of the single Gaussian equivalent to many Gaussians."""
     if any(g.noise_multiplier == 0 for g, _ in gaussians):
         return math.inf
     return math.hypot(*(math.sqrt(count) / g.noise_multiplier for g, count in gaussians))
 
 
 def _gaussian(mu: float, delta: float) -> float:
-    """On the upper side of the exact curve, whose inverse is found to 1e-12 (1 + mu)."""
+    """An upper bound on the exact curve, whose inverse is computed to 1e-12 (1 + mu)."""
     if mu <= 1e4:
         if gaussian_epsilon(delta * (1.0 - 1e-9), mu) == 0.0:
             return 0.0
         return (gaussian_epsilon(delta, mu) + 1e-12 * (1.0 + mu)) * (1.0 + 1e-14)
-    # delta(eps) <= Phi(mu/2 - eps/mu), and nearly so where mu is large.
+    # delta(eps) <= Phi(mu/2 - eps/mu), with near equality if mu is large.
     return mu * (mu / 2.0 - float(ndtri(delta))) if mu < 1e150 else math.inf
 
 
 def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
-    """Exactly the epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
+    """The exact epsilon of ``count`` uses of one pair with losses +L, 0, -L."""
     pair = ThreePointLoss.of(leaf)
     if pair.uninformative > _PLD_ROUNDING:
         return epsilon_above(((dominating_pair(leaf), count),), delta)
     truthful = np.arange(count, -1, -1)
-    # Logs of factorials are off by 1e-16 of themselves, and so are the masses; delta is uses.
+    # Log-factorials have a relative error of 1e-16, and so have the masses; delta is reduced by it.
     lost = 2.0**-50 * (8.0 + count * math.log(count + 1.0))
     return least_epsilon(
         stats.binom.logpmf(truthful, count, pair.likely),
@@ -227,11 +231,11 @@ def _responses(leaf: dp.DpEvent, count: int, delta: float) -> float:
 
 
 def _composed(uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-    """Unlike leaves on one grid; Poisson samples of a record that is present, then absent.
+    """The epsilon of different leaves on one grid, in both orders for pairs of a present record.
 
-    Losses too large for a grid are added up as they are.
+    Losses that are too large for a grid are added up.
     """
-    huge = [(leaf, n) for leaf, n in uses if LARGEST_LOSS < _largest(leaf) < math.inf]
+    huge = [(leaf, n) for leaf, n in uses if MAX_LOSS < _largest(leaf) < math.inf]
     if huge:
         rest = [part for part in uses if part not in huge]
         return math.fsum(n * _largest(leaf) for leaf, n in huge) + (
@@ -256,7 +260,7 @@ _RDP_SAMPLED = {
     dp.SampledWithoutReplacementDpEvent: _RDP_READS,
     dp.RevealedSamplingDpEvent: _RDP_READS,
 }
-# Fine where little noise is composed, whole above, and large ones for weak noise.
+# Orders: fine if little noise is composed, integers above, and large ones for weak noise.
 _ORDERS: NDArray[np.float64] = np.concatenate(
     [1 + np.geomspace(1e-3, 10, 100), np.arange(12, 64), np.round(np.geomspace(64, 65536, 31))]
 )
@@ -270,10 +274,10 @@ class Rdp(LeafAccountant):
 
     Rényi divergences of every order add up (Mironov 2017, Proposition 1).
 
-    Curves of one use: closed forms for Laplace, Gaussian and zCDP, the dominating pair for
-    randomized response and bit flips; ``losses.renyi_curves`` has Poisson samples of a Gaussian,
-    present or absent, and samples of fixed size of anything under replacement. Conversion: Canonne,
-    Kamath and Steinke 2020, Proposition 12.
+    Curves of one use: closed forms for Laplace, Gaussian and zCDP, and the dominating pair for
+    randomized response and bit flips. ``losses.renyi_curves`` has Poisson samples of a Gaussian
+    with a record present or absent, and samples of fixed size of any mechanism under replacement.
+    Conversion: Canonne, Kamath and Steinke 2020, Proposition 12.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -289,14 +293,14 @@ class Rdp(LeafAccountant):
     sampled = _RDP_SAMPLED
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """The least epsilon over all orders."""
+        """The smallest epsilon over all orders."""
         curve = sum((n * _curve(leaf) for leaf, n in uses), np.zeros(len(_ORDERS)))
         return float(compute_epsilon(_ORDERS, curve, delta)[0])
 
 
 @lru_cache(maxsize=256)
 def _curve(leaf: dp.DpEvent) -> NDArray[np.float64]:
-    """Rényi divergence of one use at every order, over the worst pair; not to be written to."""
+    """Rényi divergence of one use at every order, over the worst pair; do not write to it."""
     return _at(leaf, _ORDERS)
 
 
@@ -328,7 +332,7 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     one, two = (orders - 1) / noise, orders / noise
     up, down = orders / (2 * orders - 1), (orders - 1) / (2 * orders - 1)
     large = np.logaddexp(np.log(up) + one, np.log(down) - two)
-    # Less 1, where both terms nearly cancel; what rounding may have lost is added.
+    # The sum minus 1 if both terms nearly cancel; an allowance for rounding is added.
     over = up * np.expm1(np.minimum(one, 1.0)) + down * np.expm1(-two)
     small = np.log1p(np.maximum(over, 0.0) + _RDP_ROUNDING * np.minimum(one, 1.0))
     return np.asarray(np.where(one < 1.0, small, large) / (orders - 1))
@@ -337,11 +341,11 @@ def _laplace(noise: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
 def _revealed(
     rate: float, curve: NDArray[np.float64], orders: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """ln E_Q[(P/Q)^a] / (a - 1) where P/Q is 1 but at ``rate``: moments average."""
+    """ln E_Q[(P/Q)^a] / (a - 1) if P/Q is 1 except with probability ``rate``: moments average."""
     if rate == 0:
         return np.zeros(len(orders))
     growth = (orders - 1) * curve
-    # ln(1 + q (e^g - 1)), without overflow where g is large.
+    # ln(1 + q (e^g - 1)), without overflow if g is large.
     small = np.log1p(rate * np.expm1(np.minimum(growth, 1.0)))
     large = growth + np.log(rate + (1.0 - rate) * np.exp(-growth))
     return np.asarray(np.where(growth < 1.0, small, large) / (orders - 1))
@@ -362,28 +366,31 @@ def _three_point(pair: ThreePointLoss, orders: NDArray[np.float64]) -> NDArray[n
             np.full(len(orders), log_rest),
         ]
     )
-    # What rounding may have lost is added: a divergence of 0 would be taken at its word by the
-    # conversion.
+    # An allowance for rounding is added, because the conversion would take a divergence of 0 as
+    # exact.
     lost = _RDP_ROUNDING * orders * max(-log_unlikely, 1.0)
     return np.asarray(np.maximum(np.logaddexp.reduce(terms) + lost, 0.0) / (orders - 1))
 
 
-# Above, e^eps leaves the doubles, and no report has a clone among fewer than e^500 users.
+# Local epsilon above which e^eps is not a finite double, and no report has a clone among fewer than
+# e^500 users.
 _LARGEST = 500.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle(LeafAccountant):
-    """What shuffling buys: the clone bound, composed numerically.
+    """Amplification by shuffling: the clone bound, composed numerically.
 
-    Among n shuffled eps-LDP reports one hides among its clones: see ``ClonePair``.
+    A report among n shuffled eps-LDP reports hides among its clones: see ``ClonePair``.
 
-    Many shuffles compose, adaptively too, as the pair dominates whatever the inputs. Where a user
-    sends k reports a round, all reports pooled in one shuffle are a function (one more random
-    permutation) of k shuffles of one report a user each, so they may be accounted as k shuffles.
-    It assumes that the proxy is honest, that all n users report in every shuffle, and that none of
-    them tells the adversary what it sent: whoever does is no clone, and n counts the others
-    (``theorems.shuffling``). Where the proxy colludes the sum of the local epsilons is left.
+    Many shuffles compose, adaptively too, because the pair dominates for all inputs. If a user
+    sends k reports per round, all reports pooled in one shuffle are a function (one more random
+    permutation) of k shuffles with one report per user. So they may be accounted as k shuffles.
+
+    Assumptions: the shuffler is honest, all n users report in every shuffle, and no other user
+    reveals its report to the adversary. A user who does is not a clone, and n counts the others
+    (``theorems.neighbours.anonymity_set_size``). If the shuffler colludes with the adversary, only
+    the sum of the local epsilons holds.
 
     >>> from dp_accounting import SelfComposedDpEvent
     >>> from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
@@ -400,20 +407,20 @@ class Shuffle(LeafAccountant):
     assumptions = (
         "the shuffler is honest",
         "every user sends a report in every shuffle",
-        "no other user tells the adversary what it sent",
+        "no other user reveals its report to the adversary",
     )
 
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """That of the composed clone pairs, never above the sum of the local epsilons."""
+        """The epsilon of the composed clone pairs, never above the sum of the local epsilons."""
         local = math.fsum(count * leaf.epsilon for leaf, count in uses)
         if delta == 0 or local == 0 or max(leaf.epsilon for leaf, _ in uses) >= _LARGEST:
             return local
-        # In an order of their own, so that the same shuffles are composed once.
+        # The uses are sorted, so that equal sets of shuffles are composed once.
         kinds = sorted((float(s.epsilon), int(s.n_users), bool(s.binary), n) for s, n in uses)
         pairs = tuple((_pair(e, users, b), n) for e, users, b, n in kinds if e > 0)
         return min(local, epsilon_above(pairs, delta))
 
 
 def _pair(epsilon: float, n_users: int, binary: bool) -> Pair:
-    """The report of a user who is alone is not shuffled."""
+    """The pair of one shuffle; the report of a single user is not shuffled."""
     return AtomicPair.pure(epsilon) if n_users == 1 else ClonePair(epsilon, n_users, binary)

@@ -1,4 +1,4 @@
-"""Accountants: the protocol of all, and the part that reads the leaves of an event."""
+"""The protocol of accountants, and the base class of those that read the leaves of an event."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Side, check_delt
 
 
 class Accountant(Protocol):
-    """Reads an event tree; an event it cannot read is refused by name, never skipped."""
+    """Reads an event tree and proves a bound; refuses, by its name, an event that it cannot read.
+
+    No part of an event is skipped.
+    """
 
     @property
     def reference(self) -> str:
-        """The theorem or library the bound rests on."""
+        """The theorem or library on which the bound rests."""
         ...
 
     def supports(self, event: dp.DpEvent) -> bool:
@@ -25,15 +28,21 @@ class Accountant(Protocol):
         ...
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Prove the least epsilon at ``delta``; InputError names the leaf that cannot be read."""
+        """Proves the smallest epsilon at ``delta``; InputError names a leaf that cannot be read."""
         ...
 
 
 class LeafAccountant(ABC):
-    """An accountant that reads certain leaves of an event tree and proves one epsilon for them.
+    """An accountant that reads certain kinds of leaves and proves one epsilon for all of them.
 
-    A member names what it ``reads`` and what it reads in a sample (``sampled``), the theorem it
-    rests on (``reference``) and itself in refusals (``name``), and says its ``epsilon``.
+    A member class defines:
+
+    - ``reference``: the theorem on which it rests.
+    - ``name``: its name in refusals.
+    - ``reads``: the kinds of leaves that it reads.
+    - ``sampled``: for each kind of sampling, the kinds of events that it reads in a sample.
+    - ``assumptions``: assumptions of its bounds.
+    - ``epsilon``: the computation.
     """
 
     __slots__ = ()
@@ -45,18 +54,20 @@ class LeafAccountant(ABC):
 
     @abstractmethod
     def epsilon(self, uses: list[tuple[dp.DpEvent, int]], delta: float) -> float:
-        """An upper bound on the epsilon at ``delta`` of all leaves, each used so many times."""
+        """An upper bound on the epsilon at ``delta`` of all leaves, given with their numbers of
+        uses.
+        """
 
     def supports(self, event: dp.DpEvent) -> bool:
-        """Whether every leaf of ``event`` is one that this accountant reads, or not private."""
+        """Whether every leaf of ``event`` is one that this accountant reads, or has no privacy."""
         return readable(event, self.reads, sampled=self.sampled)
 
     def bound(self, event: dp.DpEvent, *, delta: float, scope: Scope) -> Bound:
-        """Prove an epsilon for ``event`` at ``delta`` in [0, 1): an upper bound in ``scope``.
+        """Proves an epsilon for ``event`` at ``delta`` in [0, 1): an upper bound in ``scope``.
 
-        Infinite if a leaf is not private. InputError names a leaf that this accountant does not
-        read, a senseless number in it, an adjacency that its sampling does not speak of, or a
-        senseless ``delta``.
+        Infinite if a leaf provides no privacy. InputError for a leaf that this accountant does not
+        read, an invalid number in a leaf, sampling that is not known under the adjacency, or an
+        invalid ``delta``.
         """
         uses = private_leaves(
             event, self.reads, sampled=self.sampled, scope=scope, reader=self.name

@@ -1,1 +1,1 @@
-"""What theorems say of other scopes: conversions, sampling, shuffling."""
+"""Theorems that carry bounds to other scopes: conversions, sampling, shuffling."""

@@ -1,4 +1,4 @@
-"""What a bound in one scope is worth in another, and what is assumed in saying so."""
+"""Conversions of a bound from one scope to another by theorems, with their assumptions."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from fedrec_auditor.accountants.statements import (
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """``count`` mechanisms, each (epsilon, delta), are (count epsilon, count delta) together.
+    """Composition of ``count`` mechanisms, each (epsilon, delta): (count epsilon, count delta).
 
     Basic composition (Dwork, McSherry, Nissim, Smith 2006; Dwork et al. 2006, "Our data,
-    ourselves", Theorem 1), adaptive too. Attained at delta 0. Pure epsilons cost less at a
-    ``delta`` above 0: each is dominated by randomized response (Kairouz, Oh and Viswanath 2015), of
-    which the composition is an exact sum; ``forward`` then gives the lesser of the two.
+    ourselves", Theorem 1), also if adaptive. It is attained at delta 0. At a ``delta`` above 0 pure
+    epsilons cost less: each is dominated by randomized response (Kairouz, Oh and Viswanath 2015),
+    whose composition is an exact sum. In this case ``forward`` gives the smaller of the two.
     """
 
     count: int
@@ -40,7 +40,7 @@ class Total:
         check_delta(self.delta)
 
     def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """What all of them have, if each has no more."""
+        """The (epsilon, delta) of the composition, if each mechanism has at most this one."""
         check_epsilon(epsilon)
         check_delta(delta)
         if delta > 0.0 or self.delta == 0.0 or math.isinf(epsilon) or self.count == 1:
@@ -53,7 +53,7 @@ class Total:
         return min(self.count * epsilon, least), self.delta
 
     def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """What the worst of them has at least, if all together have no less."""
+        """The (epsilon, delta) of the worst mechanism at least, if the composition has this one."""
         return check_epsilon(epsilon) / self.count, check_delta(delta) / self.count
 
     def __str__(self) -> str:
@@ -64,12 +64,12 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """``size`` changes of one unit: (k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)).
+    """A change of ``size`` units at once: (k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)).
 
     Group privacy (Dwork and Roth 2014, Theorem 2.2, with the sum of the series): on the way from
     D_0 to D_k the probability of an event is P_0 <= e^eps P_1 + delta <= e^2eps P_2 + (1 + e^eps)
     delta <= ... For k = 2, removing and adding instead of replacing, delta grows by 1 + e^eps. It
-    is not k delta, and both figures are attained at once.
+    is not k delta, and both values are attained at once.
     """
 
     size: int
@@ -78,7 +78,7 @@ class Group:
         _check_count(self.size)
 
     def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """What a change of the whole group has, if one change has no more."""
+        """The (epsilon, delta) of a change of the group, if a single change has at most this."""
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
             return self.size * epsilon, delta
@@ -86,7 +86,7 @@ class Group:
         return self.size * epsilon, math.exp(log_delta) if log_delta < 0.0 else 1.0
 
     def backward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """What some change of one unit has at least, if one of the whole group has no less."""
+        """The (epsilon, delta) of some single change at least, if a group's change has this one."""
         one = check_epsilon(epsilon) / self.size
         if check_delta(delta) == 0.0 or math.isinf(one):
             return one, 0.0
@@ -104,7 +104,7 @@ class Group:
 
 
 ConversionRule = Total | Group
-"""How a bound changes on the way from a narrower scope to a wider one, and back."""
+"""A theorem by which a bound changes between a narrower scope and a wider one."""
 
 
 def _check_count(count: int) -> None:
@@ -114,25 +114,29 @@ def _check_count(count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One theorem on the way from the narrower scope to the wider one, and what it assumes."""
+    """One theorem between the narrower scope and the wider one, with its assumptions.
+
+    ``rule`` is None if the bound does not change.
+    """
 
     rule: ConversionRule | None
     assumptions: tuple[str, ...]
 
 
 def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float = 0.0) -> Bound:
-    """``bound`` carried into ``scope``, with the theorem in its source, and its assumptions.
+    """``bound`` converted to ``scope``, with the theorems in its source and their assumptions.
 
-    An upper bound goes up (report to round, rating to user) by composition and group privacy, and
-    down unchanged. A lower bound goes up unchanged; it goes down by contraposition: had every part
-    less, the whole would have less, so the worst part has that much, and only "some part", not each
-    one, is known to. Where there is no theorem the field and the reason are named in an InputError:
-    a weaker vantage for a stronger one, replacement for presence, an attribute for a user.
+    An upper bound is carried to a wider scope (report to round, rating to user) by composition and
+    group privacy, and to a narrower one unchanged. A lower bound is carried to a wider scope
+    unchanged. It is carried to a narrower one by contraposition: if every part had less, the whole
+    would have less. So the worst part has at least that much, but which part this is, is not known.
+    If there is no theorem, an InputError names the field and the reason: a weaker vantage for a
+    stronger one, replacement for presence, an attribute for a user.
 
     ``delta`` is the delta in question: a pure upper bound is then carried over rounds by optimal
-    composition. It knows nothing of the mechanism: an accountant that is given the target's events
-    proves less, for Gaussian noise by far. ``Unit`` and ``Adjacency`` say what a unit is; for
-    COORDINATE, REPORT and BIT all that are sent within the horizon are counted.
+    composition. The conversion knows nothing of the mechanism: an accountant with the target's
+    events proves less, for Gaussian noise by far. ``Unit`` and ``Adjacency`` define a unit; for
+    COORDINATE, REPORT and BIT all those sent within the horizon are counted.
     """
     check_delta(delta)
     up = bound.side is Side.UPPER
@@ -146,12 +150,12 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
     if not delta_there < 1.0:
         raise InputError(
             f"Expected a delta below 1 in [{scope}], got delta={bound.delta:.3g} at epsilon="
-            f"{bound.epsilon:.6g}, which grows beyond it. Ask at a smaller delta."
+            f"{bound.epsilon:.6g}, which grows to 1 or more. Convert a bound at a smaller delta."
         )
     theorems = dict.fromkeys(str(step.rule) for step in steps if step.rule is not None)
     assumptions = dict.fromkeys(a for step in steps for a in step.assumptions)
     if not up and theorems:
-        assumptions["it holds for the worst part, which is not named"] = None
+        assumptions["it holds for the worst part, and which part that is, is not known"] = None
     how = ", then ".join(theorems if up else reversed(theorems)) or "the scope is covered"
     return replace(
         bound,
@@ -165,14 +169,14 @@ def convert(bound: Bound, scope: Scope, sizes: Sizes | None = None, delta: float
 
 
 def _path(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
-    """From an upper bound in ``low`` to one in ``high``: vantage, unit and adjacency, horizon."""
+    """The steps from an upper bound in ``low`` to one in ``high``: the change, then the horizon."""
     if not low.vantage.shows(high.vantage):
         raise InputError(
-            f"Expected a vantage that shows what [{high}] does, got {low.vantage}. What is seen "
-            f"from {high.vantage} is no function of what is seen from {low.vantage}; account it."
+            f"Expected a vantage that shows the view in [{high}], got {low.vantage}. The view from "
+            f"{high.vantage} is not a function of that from {low.vantage}; account it."
         )
     horizon = _horizon(low, high, sizes, delta)
-    # A unit that is wider than what one message holds is counted within the horizon of the bound.
+    # A unit that is wider than the data of one message is counted within the horizon of the bound.
     return [*_change(low, high, sizes), *horizon]
 
 
@@ -186,25 +190,25 @@ def _horizon(low: Scope, high: Scope, sizes: Sizes, delta: float) -> list[Step]:
         count *= sizes.get("rounds", purpose)
     if first >= last:
         return []
-    coins = f"each {low.horizon} has fresh coins and the same bound, whatever was seen before"
-    return [Step(Total(count, delta), (coins,))]
+    fresh = f"each {low.horizon} has fresh randomness and the same bound, whatever preceded it"
+    return [Step(Total(count, delta), (fresh,))]
 
 
 def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """How many changes of the unit of ``low`` make one of ``high``, over the horizon of ``low``."""
+    """The steps from changes of the unit of ``low`` to a change in ``high``, at one horizon."""
     same = replace(high, vantage=low.vantage, horizon=low.horizon)
     if low.covers(same):
         return []
     if low.is_presence:
-        stays = "what a user who stays changes is a removal and an addition"
+        stays = "a change by a user who stays is a removal and an addition"
         return [Step(Group(2), (stays,))]
     if low.unit is Unit.USER and not high.is_presence:
-        # Of users' data, replaced by other users' data, of any length.
+        # The data of a user is replaced by the data of another user, of any length.
         if low.adjacency is Adjacency.REPLACE and high.unit is not Unit.USER:
             return [Step(None, ("another history may be longer or shorter",))]
-        raise _no(low, high, "replacing a history does not speak of an empty one")
+        raise _refusal(low, high, "replacing a history does not cover an empty one")
     if high.is_presence and low.adjacency is not Adjacency.ADD_REMOVE:
-        raise _no(low, high, "what a user sends may be hidden while it is seen that one sends")
+        raise _refusal(low, high, "hiding what a user sends does not hide that the user sends")
     if low.unit in (Unit.REPORT, Unit.COORDINATE) and high.unit is Unit.USER:
         return _sent(low, high, sizes)
     if low.unit is Unit.BIT and high.unit in (Unit.INTERACTION, Unit.USER):
@@ -215,10 +219,10 @@ def _change(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
         return _entries(low, high, sizes)
     if low.unit is Unit.RATING and high.unit is Unit.INTERACTION:
         if low.adjacency is Adjacency.REPLACE:
-            raise _no(low, high, "which ratings there are is not hidden, only what they are")
+            raise _refusal(low, high, "replacement hides values of ratings, but not which exist")
         return _adjacency(low, replace(same, unit=low.unit))
-    raise _no(
-        low, high, f"no number of changes of one {low.unit} is known to make one of the other"
+    raise _refusal(
+        low, high, f"no number of changes of a {low.unit} is known to make a change of the other"
     )
 
 
@@ -229,9 +233,9 @@ def _adjacency(low: Scope, high: Scope) -> list[Step]:
     if low.covers(high):
         return []
     if low.adjacency is Adjacency.REPLACE:
-        raise _no(low, high, "replacing keeps how many there are, which may be published exactly")
+        raise _refusal(low, high, "replacing keeps their number, which may be published exactly")
     if low.unit is Unit.INTERACTION and high.adjacency is Adjacency.ANY_PAIR:
-        return [Step(None, ("an interaction is there or not",))]
+        return [Step(None, ("an interaction is present or absent",))]
     return [Step(Group(2), ("a replacement is a removal and an addition",))]
 
 
@@ -240,7 +244,7 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
     if low.adjacency is not high.adjacency and not (
         low.adjacency is Adjacency.ANY_PAIR and high.adjacency is Adjacency.REPLACE
     ):
-        raise _no(low, high, f"{low.adjacency} of each part is no {high.adjacency} of the whole")
+        raise _refusal(low, high, f"{low.adjacency} of a part is not {high.adjacency} of the whole")
     purpose = f"{low.unit} to user"
     name = "reports" if low.unit is Unit.REPORT else "coordinates"
     count = 1
@@ -248,20 +252,20 @@ def _sent(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
         count = sizes.get(name, purpose)
     if low.horizon is Horizon.TRAINING:
         count *= sizes.get("rounds", purpose)
-    coins = f"the {name} of a user have independent coins"
-    return [Step(Total(count), (coins,))] if count > 1 else []
+    independent = f"the {name} of a user have independent randomness"
+    return [Step(Total(count), (independent,))] if count > 1 else []
 
 
 def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
-    """A bit an upload for an interaction, as many as there are items for a user."""
+    """One bit per upload for an interaction; for a user, one bit per item and upload."""
     purpose, count = f"bit to {high.unit}", 1
     if high.unit is Unit.USER:
         count = sizes.get("items", purpose)
     if low.horizon is Horizon.TRAINING:
         count *= sizes.get("rounds", purpose)
-    assumed = ["an interaction is one bit of an upload, of which a round has one"]
+    assumed = ["an interaction is one bit of an upload, and a round has one upload"]
     if high.is_presence:
-        assumed.append("an absent user looks as one without interactions")
+        assumed.append("an absent user looks like a user without interactions")
     if high.unit is Unit.INTERACTION and high.adjacency is Adjacency.REPLACE:
         count *= 2
     return [Step(Group(count) if count > 1 else None, tuple(assumed))]
@@ -270,22 +274,22 @@ def _bits(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
 def _entries(low: Scope, high: Scope, sizes: Sizes) -> list[Step]:
     """All interactions or ratings of a user, changed one by one."""
     if low.adjacency is Adjacency.REPLACE:
-        raise _no(low, high, f"which {low.unit}s there are is not hidden, only what they are")
+        raise _refusal(low, high, f"replacement hides values of {low.unit}s, but not which exist")
     name = "items" if low.unit is Unit.INTERACTION else "ratings"
     count = sizes.get(name, f"{low.unit} to user")
     if high.is_presence:
-        assumed = (f"an absent user looks as one without {low.unit}s",)
+        assumed = (f"an absent user looks like a user without {low.unit}s",)
     elif low.unit is Unit.RATING:
-        # Those of the one history are removed, and those of the other added.
-        assumed, count = ("no user has more ratings than that, before or after",), 2 * count
+        # The ratings of one history are removed, and the ratings of the other are added.
+        assumed, count = ("no user has more ratings than stated, before or after",), 2 * count
     else:
-        assumed = ("two histories differ in all items at most",)
+        assumed = ("two histories differ at most in all items",)
     return [Step(Group(count) if count > 1 else None, assumed)]
 
 
-def _no(low: Scope, high: Scope, reason: str) -> InputError:
+def _refusal(low: Scope, high: Scope, reason: str) -> InputError:
     field = "unit" if low.unit is not high.unit else "adjacency"
     return InputError(
-        f"Expected another {field}, one that {low.unit} / {low.adjacency} speaks of, got "
+        f"Expected another {field}, one that {low.unit} / {low.adjacency} covers, got "
         f"{high.unit} / {high.adjacency}: {reason}. Account the mechanism in that scope."
     )

@@ -1,4 +1,4 @@
-"""Costs of an event for one record or several: by kind of neighbour, sampling and shuffling."""
+"""Epsilon of an event by adjacency, for records and groups, with sampling and shuffling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.events.leaves import (
 from fedrec_auditor.accountants.losses.composition import epsilon_above, epsilon_below
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.losses.pairs import (
-    LARGEST_LOSS,
+    MAX_LOSS,
     REVEALED,
     FixedSize,
     GaussianPair,
@@ -38,29 +38,30 @@ from fedrec_auditor.accountants.statements import Adjacency, check_delta
 _NOISE = (dp.GaussianDpEvent, dp.LaplaceDpEvent)
 
 
-def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
-    """``event``, as dp-accounting documents it, for accountants of ``adjacency``; None if unknown.
+def event_under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
+    """The event that accountants of ``adjacency`` must be given for ``event``; None if unknown.
 
-    Its noise multiplier is the noise over the norm of one record. A record that comes or goes moves
-    a sum of them by this norm, and a record that is replaced by twice that, so accountants are
-    asked for half the multiplier there. In a sample of fixed size a record always makes room for
-    another one: there it is half under either adjacency, and where a record comes or goes that
-    costs what Poisson sampling of the same rate costs (``theorems.fixed_size``). Poisson sampling
-    of a record that is replaced is known for these noises (``ReplacedSamplingDpEvent``). What is no
-    noise on a sum (responses, pure epsilons, zCDP) is the same under either.
+    ``event`` is as dp-accounting documents it: its noise multiplier is the noise over the norm of
+    one record. A record that is added or removed moves a sum of records by this norm, and a record
+    that is replaced by twice that, so under replacement accountants get half the multiplier. In a
+    sample of fixed size a record always displaces another one. So the multiplier is halved under
+    both adjacencies, and adding or removing a record costs as much as Poisson sampling of the same
+    rate (see ``fixed_size_above``). Poisson sampling with a record replaced is known for Gaussian
+    and Laplace noise (``ReplacedSamplingDpEvent``). Events that are not noise on a sum (responses,
+    pure epsilons, zCDP) are the same under both adjacencies.
 
-    Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant takes the multiplier as
-    it is under replacement and so proves the epsilon of half the change (4.73 for z = 1 at delta
-    1e-5, where 9.997 is exact); its PLD accountant is right.
+    Fault of dp-accounting 0.6.0, which the tests show: its RDP accountant uses the multiplier
+    unchanged under replacement and so proves the epsilon of half the change (4.73 for z = 1 at
+    delta 1e-5, where 9.997 is exact); its PLD accountant is right.
 
-    >>> under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
+    >>> event_under(dp.GaussianDpEvent(1.0), Adjacency.REPLACE)
     GaussianDpEvent(noise_multiplier=0.5)
     """
     event, replaced = one_use(event), adjacency is not Adjacency.ADD_REMOVE
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: under(part, adjacency))
+        return _of_parts(event, lambda part: event_under(part, adjacency))
     if isinstance(event, dp.RevealedSamplingDpEvent):
-        one = under(event.event, adjacency)
+        one = event_under(event.event, adjacency)
         return None if one is None else dp.RevealedSamplingDpEvent(event.sampling_probability, one)
     if isinstance(event, dp.SampledWithoutReplacementDpEvent):
         return _fixed(event, replaced)
@@ -68,7 +69,7 @@ def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
         return dp.PoissonSampledDpEvent(event.sampling_probability, event.event)
     if isinstance(event, dp.PoissonSampledDpEvent) and replaced:
         if event.sampling_probability == 1:
-            return under(event.event, adjacency)
+            return event_under(event.event, adjacency)
         noise = isinstance(event.event, _NOISE)
         return (
             dp.ReplacedSamplingDpEvent(event.sampling_probability, event.event) if noise else None
@@ -78,19 +79,20 @@ def under(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent | None:
     return _wider(event, 2) if replaced and isinstance(event, _NOISE) else event
 
 
-def charge(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
-    """``under``, by which ``account`` and a caller's proof are read; InputError if unknown."""
-    charged = under(event, adjacency)
+def charged_event(event: dp.DpEvent, adjacency: Adjacency) -> dp.DpEvent:
+    """The event of ``event_under``; InputError if it is unknown."""
+    charged = event_under(event, adjacency)
     kinds = [] if charged is None else [type(leaf) for leaf, _ in leaves(charged)]
     if charged is None or any(adjacency not in SAMPLED_UNDER.get(k, (adjacency,)) for k in kinds):
         raise InputError(
-            f"{unknown(event, adjacency)} Ask for the other adjacency, or account it in parts."
+            f"{unknown_event_text(event, adjacency)} Ask for the other adjacency, or account it in "
+            "parts."
         )
     return charged
 
 
 def leaf_names(event: dp.DpEvent) -> str:
-    """The kinds of an event's parts, and of what they sample, for a sentence."""
+    """The kinds of an event's leaves, and of the events that they sample, as text."""
     parts = [(leaf, getattr(leaf, "event", None)) for leaf, _ in leaves(event)]
     names = dict.fromkeys(
         type(leaf).__name__ + (f" of {type(inner).__name__}" if inner is not None else "")
@@ -99,26 +101,26 @@ def leaf_names(event: dp.DpEvent) -> str:
     return ", ".join(names)
 
 
-def unknown(event: dp.DpEvent, adjacency: Adjacency) -> str:
-    """A sentence that names the parts of an event that ``under`` cannot read."""
+def unknown_event_text(event: dp.DpEvent, adjacency: Adjacency) -> str:
+    """A sentence that names the parts of an event that ``event_under`` cannot convert."""
     return f"Under {adjacency} adjacency nothing is known of {leaf_names(event)}."
 
 
-def of_group(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
-    """``event``, as dp-accounting documents it, for ``size`` records that come or go together.
+def group_event(event: dp.DpEvent, size: int) -> dp.DpEvent | None:
+    """The event for ``size`` records that are added or removed together; None if it is not known.
 
-    None if it is not known. Noise on a sum of all is as if the sum moved ``size`` times as far. Of
-    a Poisson sample the group is in with as many records as are drawn, a binomial number of them,
-    and normal noise is then a mixture of Gaussians (``losses.gaussian_mixture``). That is far below
-    group privacy, which multiplies epsilon, and delta by more.
+    ``event`` is as dp-accounting documents it. Noise on a sum of all records costs as much as if
+    the sum moved ``size`` times as far. A Poisson sample contains a binomial number of the records
+    of the group, so normal noise becomes a mixture of Gaussians (``losses.pairs.GaussianMixture``).
+    That is far below group privacy, which multiplies epsilon, and delta by more.
 
-    >>> event = of_group(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
+    >>> event = group_event(dp.PoissonSampledDpEvent(0.1, dp.GaussianDpEvent(1.0)), 2)
     >>> event.sensitivities, [round(chance, 2) for chance in event.sampling_probs]
     ((0.0, 1.0, 2.0), [0.81, 0.18, 0.01])
     """
     event = one_use(event)
     if isinstance(event, (dp.SelfComposedDpEvent, dp.ComposedDpEvent)):
-        return _of_parts(event, lambda part: of_group(part, size))
+        return _of_parts(event, lambda part: group_event(part, size))
     if isinstance(event, _NOISE):
         return _wider(event, size)
     if isinstance(event, dp.PoissonSampledDpEvent) and isinstance(event.event, dp.GaussianDpEvent):
@@ -136,7 +138,7 @@ def _of_parts(
     event: dp.SelfComposedDpEvent | dp.ComposedDpEvent,
     change: Callable[[dp.DpEvent], dp.DpEvent | None],
 ) -> dp.DpEvent | None:
-    """The composition of its parts' events after a change; None if one of them is not known."""
+    """The composition of the changed events of the parts; None if one of them is not known."""
     if isinstance(event, dp.SelfComposedDpEvent):
         one = change(event.event)
         return None if one is None else dp.SelfComposedDpEvent(one, event.count)
@@ -150,7 +152,7 @@ def _wider(event: dp.DpEvent, times: int) -> dp.DpEvent:
 
 
 def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpEvent | None:
-    """A sample of fixed size, of which a record that is drawn displaces another one."""
+    """A sample of fixed size, in which a record that is drawn displaces another one."""
     noise = isinstance(event.event, _NOISE)
     one = _wider(event.event, 2) if noise else event.event
     if replaced:
@@ -160,18 +162,18 @@ def _fixed(event: dp.SampledWithoutReplacementDpEvent, replaced: bool) -> dp.DpE
     return dp.PoissonSampledDpEvent(sampling_rate(event), one)
 
 
-# Above, the exact curve of normal noise is not solved for.
+# Largest mu for which the exact curve of normal noise is solved.
 _MOST_MU = 1e4
 _NEVER = 1e-300
 
 
 def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
-    """An epsilon that ``event`` does not keep at ``delta``: no epsilon below it can be proved.
+    """An epsilon that ``event`` does not satisfy at ``delta``: no smaller epsilon can be proved.
 
-    Every leaf is used on the same two neighbours, each in the same order, and the losses are
-    composed from below (``losses.leaf_pairs``, ``losses.composition``). Leaves of which no pair is
-    known are left out, for whoever sees them too can tell no less. InputError for a senseless event
-    or delta.
+    Every leaf is used on the same two neighbours, all in the same order, and the losses are
+    composed from below (``losses.pairs.attained_pairs``, ``losses.composition``). Leaves without a
+    known pair are left out, because an adversary who sees them too learns no less. InputError for
+    an invalid event or delta.
 
     >>> from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
     >>> round(epsilon_attained(SelfComposedDpEvent(GaussianDpEvent(10.0), 100), 1e-5), 3)
@@ -193,7 +195,7 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
         elif (pairs := attained_pairs(leaf)) is not None:
             known.append((pairs, count))
     if mu < math.inf:
-        mu = min(mu, LARGEST_LOSS)  # more noise tells less
+        mu = min(mu, MAX_LOSS)  # more noise reveals less
     if not known:
         return _normal(mu, delta)
     noisy: list[tuple[Pair, int]] = [(gaussian_pair(mu), 1)] if mu > 0 else []
@@ -201,14 +203,14 @@ def epsilon_attained(event: dp.DpEvent, delta: float) -> float:
     return max(epsilon_below(order, delta) for order in orders)
 
 
-def shuffled_attained(
+def shuffled_epsilon(
     missed: float, unlikely: float, n_users: int, rounds: int, delta: float
 ) -> float:
-    """An epsilon that ``rounds`` shuffles of bits do not keep at ``delta``.
+    """An epsilon that ``rounds`` shuffles of bits do not satisfy at ``delta``.
 
-    Of any reports: whether one is in a certain set is a bit, and post-processing tells no more.
-    ``missed`` and ``unlikely`` are the probabilities of 0 under the one input and of 1 under the
-    other (``losses.leaf_pairs.shuffled_pairs``).
+    The bound applies to arbitrary reports: whether a report is in a certain set is a bit, and
+    post-processing reveals no more. ``missed`` and ``unlikely`` are the probabilities of 0 on one
+    input and of 1 on the other (``losses.pairs.shuffled_pairs``).
     """
     check_delta(delta)
     if delta == 0.0:
@@ -218,27 +220,30 @@ def shuffled_attained(
     return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
 
-def supposed(event: dp.DpEvent) -> tuple[str, ...]:
-    """What ``epsilon_attained`` supposes of leaves that name an epsilon only, or leaves out."""
-    found: dict[str, None] = {}
+def attained_assumptions(event: dp.DpEvent) -> tuple[str, ...]:
+    """Assumptions of ``epsilon_attained``: leaves read as a certain mechanism, or left out.
+
+    A leaf with nothing but an epsilon is read as randomized response on a bit.
+    """
+    sentences: dict[str, None] = {}
     for leaf, _ in leaves(event):
         name = type(leaf).__name__
         if isinstance(leaf, (dp.PureDpEvent, dp.ShuffledDpEvent)):
-            found[f"what {name} stands for is randomized response on a bit"] = None
+            sentences[f"{name} stands for randomized response on a bit"] = None
         elif not isinstance(leaf, dp.NonPrivateDpEvent) and attained_pairs(leaf) is None:
-            found[f"what {name} tells is left out"] = None
-    return tuple(found)
+            sentences[f"the leakage of {name} is left out"] = None
+    return tuple(sentences)
 
 
 def _normal(mu: float, delta: float) -> float:
-    """On the lower side of the exact curve."""
+    """A lower bound on the exact curve."""
     if mu > _MOST_MU:
         return epsilon_below(((gaussian_pair(mu), 1),), delta)
     return max(0.0, (gaussian_epsilon(delta, mu) - 1e-12 * (1.0 + mu)) * (1.0 - 1e-14))
 
 
 def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
-    """The largest loss of one use in either order, 0 where it is not known."""
+    """The largest loss of one use in both orders; 0 if it is not known."""
     inner = getattr(leaf, "event", leaf)
     if isinstance(inner, (dp.GaussianDpEvent, dp.MixtureOfGaussiansDpEvent)):
         return (0.0 if _hidden(leaf, inner) else math.inf,) * 2
@@ -255,7 +260,7 @@ def _largest(leaf: dp.DpEvent) -> tuple[float, float]:
 
 
 def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
-    """Whether nothing at all is told: nobody is drawn, or noise without end."""
+    """Whether nothing is revealed at all: no record is drawn, or the noise is infinite."""
     if isinstance(inner, dp.MixtureOfGaussiansDpEvent):
         return math.isinf(inner.standard_deviation) or not any(
             shift * chance > 0
@@ -264,19 +269,22 @@ def _hidden(leaf: dp.DpEvent, inner: dp.DpEvent) -> bool:
     return math.isinf(inner.noise_multiplier) or sampling_rate(leaf) == 0
 
 
-# Gaussian noise on a sample of fixed size: what is proved, and what two data sets reach.
+# Gaussian noise on a sample of fixed size: proved bounds, and the epsilon that two data sets
+# attain.
 #
-# Under replacement the truth lies between the two, and no closed form is known for it. Under
-# add-remove they meet: a record of n is present or absent, and m are drawn all the same. Without it
-# the sample is R + y, R uniform of size m - 1 and y uniform of the others, with it the same at
-# 1 - m/n and R + x at m/n. So both distributions are averages, over R and y, of M(R + y) and of
-# (1 - q) M(R + y) + q M(R + x), q = m/n with n counting the larger set, and divergences are jointly
-# convex: it costs what Poisson sampling at rate m/n costs, with the noise of a *replacement*. For a
-# sum of records clipped to C that is twice the move of a record that comes or goes, so a Poisson
-# accountant with sensitivity C undercounts fixed-size batches, by a factor of two in the noise, and
-# not only in theory: all others at one end of the ball, and the one at the other, reach it.
+# Under replacement the true epsilon lies between the two, and no closed form is known for it. Under
+# add-remove adjacency they are equal. A record of n is present or absent, and m records are drawn
+# in both cases. Without the record the sample is R + y, with R uniform of size m - 1 and y uniform
+# among the others. With the record it is the same with probability 1 - m/n, and R + x with
+# probability m/n. So both distributions are averages, over R and y, of M(R + y) and of (1 - q) M(R
+# + y) + q M(R + x), with q = m/n, where n counts the larger set, and divergences are jointly
+# convex. So the sample costs as much as Poisson sampling at rate m/n, with the noise of a
+# *replacement*. For a sum of records clipped to C that is twice the move of a record that is added
+# or removed. So a Poisson accountant with sensitivity C undercounts batches of fixed size, by a
+# factor of two in the noise. That factor is not only theoretical: it is attained if all other
+# records lie at one end of the ball, and the one at the opposite end.
 
-# Noise below which doubles have no room for the loss.
+# Noise below which doubles are too coarse for the loss.
 _LEAST = 1e-7
 
 
@@ -289,17 +297,22 @@ def fixed_size_above(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """The least epsilon that is proved: ``rounds`` samples of ``sample`` of ``n_users``, composed.
+    """A proved upper bound on epsilon: ``rounds`` samples of ``sample`` of ``n_users``, composed.
 
-    ``multiplier`` is the noise over what replacing one record of a sample moves at most (2S/M for
-    an average of M records clipped to S), under either adjacency, and the sample stays unknown. The
-    rounds may depend on each other. See ``FixedSize`` for the proof under replacement.
+    - ``n_users``, ``sample``: number of records, and size of a sample.
+    - ``rounds``: number of samples; they may depend on each other.
+    - ``multiplier``: the noise over the largest move by replacing one record of a sample (2S/M for
+      an average of M records clipped to S), under both adjacencies.
+    - ``delta``: the delta of the bound.
+    - ``adjacency``: replace or add-remove.
+
+    The adversary does not learn the samples. See ``FixedSize`` for the proof under replacement.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
         return known
     rate = sample / n_users
-    # With less, all is revealed.
+    # With less noise everything counts as revealed.
     noise: Pair = GaussianPair(1 / multiplier) if multiplier > _LEAST else REVEALED
     if adjacency is Adjacency.ADD_REMOVE:
         both = (Poisson(noise, rate), Reversed(Poisson(noise, rate)))
@@ -316,21 +329,22 @@ def fixed_size_below(
     delta: float,
     adjacency: Adjacency = Adjacency.REPLACE,
 ) -> float:
-    """An epsilon that two neighbouring data sets show not to be kept, of the same rounds.
+    """An epsilon that the rounds of ``fixed_size_above`` do not satisfy, by two neighbours.
 
-    All records but one lie at one end of the clipping ball, and the one lies at the same end, or is
-    absent, in one data set, and in the other lies at the other end. So a round releases N(0, z^2),
-    or where the one is sampled N(1, z^2): the pair of Poisson sampling.
+    All records but one lie at one end of the clipping ball. In one data set the remaining record
+    lies at the same end, or is absent; in the other it lies at the opposite end. So a round
+    releases N(0, z^2) or, if that record is sampled, N(1, z^2): the pair of Poisson sampling.
     """
     known = _without_loss(n_users, sample, rounds, multiplier, delta, adjacency)
     if known is not None:
         return known
-    # More noise tells less; without any, the one is seen or not.
+    # More noise reveals less; without noise, sampling of the record is visible.
     noise: Pair = GaussianPair(1 / max(multiplier, _LEAST)) if multiplier > 0 else REVEALED
     if sample == n_users:
         return epsilon_below(((noise, rounds),), delta)
     one = Poisson(noise, sample / n_users)
-    # Under replacement either order of the two is allowed; this one tells more in all we tried.
+    # Under replacement both orders are allowed; this one gives the larger epsilon in all cases that
+    # we tried.
     pairs = (one, Reversed(one)) if adjacency is Adjacency.ADD_REMOVE else (one,)
     return max(epsilon_below(((pair, rounds),), delta) for pair in pairs)
 
@@ -338,15 +352,15 @@ def fixed_size_below(
 def _without_loss(
     n_users: int, sample: int, rounds: int, multiplier: float, delta: float, adjacency: Adjacency
 ) -> float | None:
-    """Epsilon where no loss need be composed, else None; InputError for senseless arguments."""
+    """Epsilon if no loss needs to be composed, else None; InputError for invalid arguments."""
     check_parameters(SampledWithoutReplacementDpEvent(n_users, sample, GaussianDpEvent(multiplier)))
     if rounds < 1 or rounds != int(rounds):
         raise InputError(f"Expected rounds >= 1, got rounds={rounds!r}. Count the samples.")
     check_delta(delta)
     if adjacency is Adjacency.ANY_PAIR:
         raise InputError(
-            f"Expected replace or add-remove adjacency, got {adjacency}. A sample hides nothing of "
-            "a record from whoever may change all the others."
+            f"Expected replace or add-remove adjacency, got {adjacency}. Sampling hides nothing of "
+            "a record from an adversary who may change all others. Choose one of the two."
         )
     if math.isinf(multiplier):
         return 0.0
@@ -354,19 +368,19 @@ def _without_loss(
 
 
 def anonymity_set_size(n_users: int, colluding: float = 0.0) -> int:
-    """How many of ``n_users`` a report hides among, itself included: those who keep silent.
+    """The number of users among whom a report hides, itself included: those who do not collude.
+
+    A share ``colluding`` of ``n_users`` (rounded up) reveals its reports to the adversary. Removing
+    these reports from the pool leaves a shuffle of the reports of the others, exactly: a colluding
+    user is not a clone, but costs no more than that. If the shuffler itself colludes, only the
+    local reports remain, whose epsilons add up: that is the server's vantage.
 
     >>> anonymity_set_size(1000, colluding=0.1)
     900
-
-    A share ``colluding`` of them tells the adversary what it sent (rounded up). Taking their
-    reports out of the pool leaves a shuffle of the others', exactly: who colludes is no clone, but
-    costs no more than that. If the proxy itself colludes nothing is left but the local reports,
-    whose epsilons add up: that is the server's vantage.
     """
     if n_users < 1 or not 0.0 <= colluding < 1.0:
         raise InputError(
-            f"Expected n_users >= 1 and a share of them in [0, 1), got n_users={n_users!r}, "
-            f"colluding={colluding!r}. The one asked about does not collude."
+            f"Expected n_users >= 1 and colluding in [0, 1), got n_users={n_users!r}, "
+            f"colluding={colluding!r}. Give the share of users other than the one in question."
         )
     return max(1, n_users - math.ceil(colluding * n_users - 1e-9))

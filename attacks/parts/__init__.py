@@ -1,1 +1,1 @@
-"""What the neighbours share."""
+"""Parts that several attacks and readers share."""

@@ -1,21 +1,23 @@
-"""Evidence that is no more sure than it should be, by scales of its ratios and of activity.
+"""Calibration of evidence: scales of its ratios and of activity, against overconfidence.
 
 A scale in [0, 1] of all log-likelihood ratios keeps their signs and their order, and so does a bend
-of those that are too sure for how often they are wrong; entries that are proved stay. They are
-settled on what the adversary may have:
+of large ratios that are wrong too often; entries that are proved stay unchanged. Both are fitted to
+information that the adversary may have:
 
-1. Shadows. The devices' code is run, in the rounds that were seen, on histories that are made up:
-   items by their popularity, users of log-normal activity. The readers read these messages as they
-   read users', and scales and bend are the likeliest for the histories, which are known: a logistic
-   regression on ratios and activity beside the log-odds of popularity (Platt 1999).
-   Evidence stays to the last bit unless shadows refute it by three standard errors over shadows.
-   Where popularity clearly bears it out against them, for made-up messages may be unlike users',
-   it is bent only, to ratios of 16 nats at most.
-2. Popularity, with or without the code. Of an item that a known share pi of the users met, a score
-   falls into bin b with chance pi f1(b) + (1 - pi) f0(b), where f1 and f0 are the laws of scores of
-   pairs that were met and that were not. So items of different shares tell how far apart the laws
-   are without anybody's history. Popularity weakens only evidence that it refutes clearly, for
-   scores may go with it for other reasons. Source: likelihood of a mixture with known weights.
+1. Shadows. The devices' code runs, in the rounds of the view, on simulated histories: items by
+   their popularity, users of log-normal activity. The readers read these messages in the same way
+   as users' messages, and scales and bend maximise the likelihood of the histories, which are
+   known: a logistic regression on ratios and activity, with the log-odds of popularity as an offset
+   (Platt 1999).
+   Evidence stays bit by bit the same unless shadows refute it by three standard errors over
+   shadows. If popularity clearly supports it against the shadows, it is only bent, to ratios of at
+   most 16 nats, because simulated messages may differ from users' messages.
+2. Popularity, with or without the code. For an item that a known share pi of the users interacted
+   with, a score falls into bin b with the probability pi f1(b) + (1 - pi) f0(b), where f1 and f0
+   are the distributions of scores of positives and of negatives. Items of different shares
+   therefore show the difference between the distributions, without any user's history. Popularity
+   weakens only evidence that it refutes clearly, because scores may depend on it for other reasons.
+   Source: likelihood of a mixture with known weights.
 """
 
 from __future__ import annotations
@@ -33,24 +35,24 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import prior
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    FEWEST,
+    MIN_SHADOWS,
     SECONDS,
     KnownForms,
     ShadowReader,
-    alike,
     chosen_rounds,
-    taken_by_code,
+    draw_similar,
+    run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import item_odds, kept, names
+from fedrec_auditor.attacks.parts.uploads import item_odds, names, read_rounds
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.compute import blocks
-from fedrec_auditor.targets.transcript import OF_DATA, View
+from fedrec_auditor.targets.transcript import DATA_KINDS, View
 
-_ERRORS = 3.0  # standard errors over shadows by which evidence is refuted
+_ERRORS = 3.0  # standard errors over shadows that refute evidence
 _BINS = 64
-_SAMPLE = 2**20  # scores by which bins are cut
+_SAMPLE = 2**20  # number of scores that define the bins
 _TOGETHER = 2**22  # scores counted at once
-_CLEAR = 20.0  # nats by which evidence is refuted
+_CLEAR = 20.0  # difference in log-likelihood, in nats, that refutes evidence
 _TINY = 1e-9
 _MEMO = "scales"
 _BENDS = 0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0
@@ -60,27 +62,32 @@ Floats = NDArray[np.float64]
 
 
 class Scales(NamedTuple):
-    """Factors of ratios r and of activity; r is r / (1 + ``bend`` |r|) before."""
+    """Scales of evidence.
+
+    ratio: factor of the log-likelihood ratios r, after they become r / (1 + bend |r|)
+    activity: factor of the users' activity
+    bend: inverse of the limit of bent ratios, in 1 / nats; 0 without a bend
+    """
 
     ratio: float
     activity: float
     bend: float
 
     def of(self, ratio: Numbers) -> Numbers:
-        """Ratios scaled; large ones come close to the scale over the bend."""
+        """The scaled ratios; large ones approach the scale divided by the bend."""
         return np.asarray(self.ratio * ratio / (1 + self.bend * np.abs(ratio)))
 
 
 WHOLE = Scales(1.0, 1.0, 0.0)
-"""The scales of evidence that is left as it is."""
+"""Scales that leave evidence unchanged."""
 _NOTHING = Scales(0.0, 0.0, 0.0)
-_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # a few users may be read wrongly, and surely
+_DISPUTED = Scales(1.0, 1.0, _BENDS[1])  # in case a few users are read wrongly with confidence
 
 
-def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
-    """Evidence of the view's readers on ``users`` (n,), as sure as shadows and popularity allow.
+def calibrate_readers(view: View, users: NDArray[np.int64]) -> Evidence:
+    """Evidence of the view's readers on ``users`` (n,), calibrated by shadows and popularity.
 
-    InputError where no reader reads the view.
+    InputError if no reader reads the view.
     """
     evidence = reading.evidence(view, users)
     if evidence.log_ratio is None:
@@ -88,7 +95,7 @@ def calibrated_evidence(view: View, users: NDArray[np.int64]) -> Evidence:
     if _MEMO not in view.memo:
         view.memo[_MEMO] = _scales_of_shadows(view, evidence)
     by, odds = view.memo[_MEMO], item_odds(view)
-    return _scaled(evidence, by) if odds is None else calibrated(evidence, odds, view.tell, by)
+    return _scale(evidence, by) if odds is None else calibrated(evidence, odds, view.tell, by)
 
 
 def calibrated(
@@ -97,43 +104,49 @@ def calibrated(
     tell: Callable[[str], None] | None = None,
     by: Scales | None = None,
 ) -> Evidence:
-    """The evidence, scaled ``by`` these or left, as popularity allows, and weaker where it refutes.
+    """Calibrates evidence by known popularity, after scales of shadows.
 
-    ``items`` (M,) are log-odds of the share of the users who met each item, NaN where they are not
-    known. Entries that are proved stay as they are. It is said to ``tell``.
+    evidence: the evidence, with log-likelihood ratios
+    items: log-odds of the share of users who interacted with each item, NaN if unknown (M,)
+    tell: receives a sentence if the evidence is weakened or disputed
+    by: scales of shadows, which are dropped for a mere bend if popularity clearly contradicts them
+
+    If popularity refutes the result, ratios are scaled to the value that it supports. Entries that
+    are proved stay unchanged.
     """
     ratio = evidence.log_ratio
     assert ratio is not None
     known = np.flatnonzero(np.isfinite(items))
-    counts, stated = _counted(ratio, known)
+    counts, stated = _count(ratio, known)
     some = counts.any(axis=1)
     counts, odds = counts[some], items[known[some], None]
 
     def loss(scales: Scales) -> float:
         return -_likelihood(counts, odds, scales.of(stated))
 
-    best, said = WHOLE, ""
+    best, note = WHOLE, ""
     if by is not None and by != WHOLE:
-        best, said = by, "Evidence is weakened to what shadows of the devices' code bear out."
+        best, note = by, "Evidence is weakened to the strength that simulated users support."
         if loss(by) > loss(WHOLE) + _CLEAR:
-            best, said = _DISPUTED, "Popularity bears out evidence that shadows of code refute."
+            best, note = _DISPUTED, "Popularity supports evidence that simulated users refute."
     if loss(best) > loss(_NOTHING) + _CLEAR:
-        said = "Evidence is weakened to what popularity allows, which refutes more."
+        note = "Evidence is weakened to the strength that the popularity of items supports."
         fit = minimize_scalar(
             lambda scale: loss(Scales(scale, scale, 0.0)), bounds=(0, 1), method="bounded"
         )
         best = Scales(float(fit.x), float(fit.x), 0.0)
         best = best if loss(best) < loss(_NOTHING) else _NOTHING
-    if said and tell is not None:
-        tell(said)
-    return _scaled(evidence, best)
+    if note and tell is not None:
+        tell(note)
+    return _scale(evidence, best)
 
 
-def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
-    """The scales that are likeliest for n users who ``met`` (n, M) these.
+def scales(evidence: Evidence, histories: NDArray[np.bool_], items: Floats) -> Scales:
+    """The most likely scales for n users with ``histories`` (n, M).
 
-    ``items`` (M,) are log-odds of the items. ``WHOLE`` unless a smaller scale of ratios or activity
-    is likelier by three standard errors over users; entries that are proved do not count.
+    ``items`` (M,) are the log-odds of the items. The result is ``WHOLE`` unless a smaller scale of
+    ratios or activity is better by three standard errors over users. Entries that are proved do not
+    count.
     """
     assert evidence.log_ratio is not None
     finite = np.isfinite(evidence.log_ratio)
@@ -141,16 +154,16 @@ def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
     activity = np.where(finite, prior(evidence, items)[1][:, None], 0)
 
     def slopes(bent: Floats, weights: Floats) -> Floats:
-        wrong = met - expit(items + weights[0] * bent + weights[1] * activity)
+        wrong = histories - expit(items + weights[0] * bent + weights[1] * activity)
         return np.stack([(wrong * part).sum(axis=1) for part in (bent, activity)])
 
     def loss(weights: Floats, bent: Floats) -> tuple[float, Floats]:
         odds = items + weights[0] * bent + weights[1] * activity
-        likelihood = log_expit(np.where(met, odds, -odds)).mean()
-        return -likelihood, -slopes(bent, weights).sum(axis=1) / met.size
+        likelihood = log_expit(np.where(histories, odds, -odds)).mean()
+        return -likelihood, -slopes(bent, weights).sum(axis=1) / histories.size
 
     whole = slopes(ratio, np.ones(2))
-    error = _ERRORS * whole.std(axis=1) / np.sqrt(len(met)) + _TINY
+    error = _ERRORS * whole.std(axis=1) / np.sqrt(len(histories)) + _TINY
     if (whole.mean(axis=1) >= -error).all():
         return WHOLE
     fits = []
@@ -162,36 +175,36 @@ def scales(evidence: Evidence, met: NDArray[np.bool_], items: Floats) -> Scales:
 
 
 def _scales_of_shadows(view: View, evidence: Evidence) -> Scales:
-    """The scales that shadows bear out; 1 where the code of the devices is not at hand.
+    """The scales that shadows support; ``WHOLE`` without the devices' code.
 
-    Learned readers settle theirs themselves.
+    ``ShadowReader`` calibrates its evidence itself.
     """
-    readers, client = reading.reading(view), view.public.client
+    readers, client = reading.readers_of(view), view.public.client
     learned = any(isinstance(reader, ShadowReader) for reader in readers)
     if client is None or learned or ShadowReader().refusal(view):
         return WHOLE
-    read, odds, rng = kept(view, names(view)[0]), item_odds(view), np.random.default_rng(0)
-    of_data = all(part.kind in OF_DATA for _, _, part in read)
+    read, odds, rng = read_rounds(view, names(view)[0]), item_odds(view), np.random.default_rng(0)
+    of_data = all(part.kind in DATA_KINDS for _, _, part in read)
     rounds = [seen for seen, _, _ in read] if of_data else chosen_rounds(view)
-    if FEWEST * len(rounds) * client.seconds > SECONDS:
+    if MIN_SHADOWS * len(rounds) * client.seconds > SECONDS:
         return WHOLE
     items = prior(evidence)[0] if odds is None else odds
-    chance = expit(items + rng.normal(-0.5, 1.0, size=(FEWEST, 1)))
-    met = alike(FEWEST, chance.astype(np.float32), client.sizes, rng)
+    chance = expit(items + rng.normal(-0.5, 1.0, size=(MIN_SHADOWS, 1)))
+    met = draw_similar(MIN_SHADOWS, chance.astype(np.float32), client.sizes, rng)
     known = KnownForms(readers, replace(view, rounds=tuple(rounds)))
     try:
-        taken, sent, _ = taken_by_code(
+        taken, sent, _ = run_on_accepted(
             met, lambda some: [client(met[some], s.broadcast, rng).components for s in rounds]
         )
     except InputError as error:
-        view.tell(f"Evidence is not held against shadows: {error}")
+        view.tell(f"Evidence is not compared with simulated users: {error}")
         return WHOLE
     shadows = known.evidence_of(sent, len(taken))
     return WHOLE if shadows.log_ratio is None else scales(shadows, met[taken], items)
 
 
-def _scaled(evidence: Evidence, by: Scales) -> Evidence:
-    """The evidence with its finite ratios, and the activity that they tell, scaled."""
+def _scale(evidence: Evidence, by: Scales) -> Evidence:
+    """The evidence with scaled activity and scaled finite ratios."""
     if by == WHOLE:
         return evidence
     ratio = evidence.log_ratio
@@ -203,8 +216,8 @@ def _scaled(evidence: Evidence, by: Scales) -> Evidence:
     return replace(evidence, log_ratio=ratio, items=items, activity=by.activity * activity)
 
 
-def _counted(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
-    """How many pairs of each item have a score in each bin (m, B), and the bins' mean scores (B,).
+def _count(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+    """Counts of scores by item and bin, (m, B), and the bins' mean scores, (B,).
 
     Entries that are proved are left out.
     """
@@ -227,9 +240,9 @@ def _counted(ratio: Numbers, items: NDArray[np.intp]) -> tuple[Numbers, Numbers]
 
 
 def _likelihood(counts: Numbers, odds: Numbers, ratio: Numbers) -> float:
-    """The largest log-likelihood of the counts (m, B) if scores mean the log-``ratio`` (B,).
+    """The largest log-likelihood of counts (m, B) if the bins' log-likelihood ratios are ``ratio``.
 
-    The law of scores of pairs that were not met is that by which all counts of a bin add up.
+    The distribution of scores of negatives is the one that reproduces the total count of each bin.
     """
     chance = np.logaddexp(log_expit(-odds), log_expit(odds) + ratio)
     size = np.log(counts.sum(axis=1, keepdims=True))

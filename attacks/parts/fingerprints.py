@@ -1,13 +1,14 @@
-"""What tells one user's messages from another's, and how like two rounds' messages are by it.
+"""Fingerprints of messages that identify their senders, and similarities of two rounds' messages.
 
-A message is read as if its round were all there is. Its fingerprints are what the readers tell of
-it (interactions, vectors, ratings) and, of each of its parts, the entries where they are few (of a
-list, how often each code is there), the sizes of the rows, and which rows moved. A round's mean is
-subtracted: what all users share tells none of them apart. Two messages are as like as the cosine of
-their fingerprints.
+A message is read as if its round were the only one. Its fingerprints are the readers' evidence
+(interactions, vectors, ratings) and, for each part, its entries if they are few (for a list, the
+count of each code), the lengths of the rows, and which rows moved. The mean of a round is
+subtracted, because common features of all users do not identify anybody. The similarity of two
+messages is the cosine of their fingerprints.
 
-How much each fingerprint tells is learned on earlier rounds whose senders are known. Where none is,
-it shows all the same: by one that identifies users, a message stands out from all others.
+The weight of each fingerprint is learned from earlier rounds with known senders. Without known
+senders, a fingerprint that identifies users shows by making one candidate much more similar to a
+message than the rest.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from fedrec_auditor.attacks.parts import prior, reading
 from fedrec_auditor.attacks.parts.uploads import ModelMessages, model_messages
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.transcript import (
-    LISTS,
-    NOTHING,
+    LIST_KINDS,
+    LIST_PADDING,
     Component,
     Kind,
     RoundView,
@@ -35,20 +36,20 @@ from fedrec_auditor.targets.transcript import (
 )
 
 Fingerprints = dict[str, NDArray[np.float32]]
-"""By name, a row of numbers a message."""
+"""Fingerprints by name, with one row per message."""
 Batch = tuple[NDArray[np.intp], Fingerprints]
-"""Whose of the candidates each message of a round is, and its fingerprints."""
+"""Messages of one round: the number of each sender among the candidates, and the fingerprints."""
 
-_LEAST = 1e-6  # of a variance of cosines, and of 1 less a cosine
-_WIDE = 2**14  # numbers of a part that is compared entry by entry
+_LEAST = 1e-6  # smallest variance of cosines, and smallest value of 1 less a cosine
+_WIDE = 2**14  # largest size of a part that is compared entry by entry
 _PRIME = 2_147_483_647
-_ROOM = 64  # places for each code of a list
+_ROOM = 64  # columns per code of a list
 
 
-def whole(seen: RoundView) -> Mapping[str, Component]:
-    """The messages of a round that are each one user's, in the order that is seen.
+def per_user(seen: RoundView) -> Mapping[str, Component]:
+    """Components of a round in which each row is one user's message, in the order of the view.
 
-    Reports that were shuffled are a message each, of a single coordinate.
+    Shuffled reports are left out: each of them is a message of a single coordinate.
     """
     if seen.uploads is not None:
         return seen.uploads.components
@@ -57,16 +58,19 @@ def whole(seen: RoundView) -> Mapping[str, Component]:
     }
 
 
-def fingerprints(view: View, seen: RoundView) -> Fingerprints:
-    """Of every message of the round ``one``: (n, p) each, of mean 0 and rows of length 1 or 0."""
-    sent = whole(seen)
+def fingerprints(view: View, round_view: RoundView) -> Fingerprints:
+    """Fingerprints of all messages of a round: (n, p) each, of mean 0, with rows of length 1 or 0.
+
+    They are computed from this round only.
+    """
+    sent = per_user(round_view)
     count = len(next(iter(sent.values())))
     everyone = np.arange(count)
     alone = replace(
         view,
         vantage=Vantage.SERVER,
         public=replace(view.public, n_users=count),
-        rounds=(RoundView(broadcast=seen.broadcast, uploads=Uploads(everyone, sent)),),
+        rounds=(RoundView(broadcast=round_view.broadcast, uploads=Uploads(everyone, sent)),),
     )
     prints: dict[str, NDArray[np.float32]] = {}
     if not reading.refusal(alone):
@@ -80,38 +84,38 @@ def fingerprints(view: View, seen: RoundView) -> Fingerprints:
     moving = model_messages(alone)
     for name, component in sent.items():
         if name in moving:
-            prints |= _of_model(name, moving[name][0])
-        elif component.kind in LISTS:
+            prints |= _print_model(name, moving[name][0])
+        elif component.kind in LIST_KINDS:
             prints[name] = _bag(component.dense(everyone).reshape(count, -1))
         elif np.prod(component.shape) <= _WIDE:
             prints[name] = component.dense(everyone).reshape(count, -1)
-    return {name: _unit(part) for name, part in prints.items()}
+    return {name: _centre(part) for name, part in prints.items()}
 
 
-def likeness(
+def compare(
     sent: Fingerprints, before: Sequence[Batch], candidates: int
 ) -> dict[str, NDArray[np.float32]]:
-    """By fingerprint, how like each message is to what each candidate sent before: (n, candidates).
+    """Similarity of each message to each candidate's earlier messages: (n, candidates) per name.
 
-    A candidate's fingerprint is the mean over those of these rounds that have it.
+    A candidate's fingerprint is the mean over the rounds ``before`` that have it.
     """
     cosines = {}
     for name, part in sent.items():
         profile = np.zeros((candidates, part.shape[1]), dtype=np.float32)
         for whose, prints in before:
-            if name in prints:  # a round may have a message that others have not
+            if name in prints:  # rounds may differ in their messages
                 np.add.at(profile, whose, prints[name])
-        cosines[name] = part @ _lengthened(profile).T
+        cosines[name] = part @ _normalise(profile).T
     return cosines
 
 
 def margin(likeness: NDArray[np.floating[Any]]) -> float:
-    """How much less the nearest of a row may be chance than the next: log-probabilities, mean.
+    """Mean margin between the best and the second best candidate of a row, in log-probability.
 
-    Of cosines of directions that have nothing to do with each other, in as many dimensions as these
-    vary like: P(cosine > c) is about (1 - c^2)^((p - 1) / 2), and their variance is 1 / p. An
-    identifier that is repeated to the digit stands out in few dimensions as well as in many. 0
-    where there is no second.
+    The probability is that of a cosine of unrelated directions: P(cosine > c) is about
+    (1 - c^2)^((p - 1) / 2) in p dimensions, where their variance is 1 / p; p is chosen to match the
+    variance of these cosines. An identifier that is repeated exactly stands out in few dimensions
+    as well as in many. The result is 0 without a second candidate.
     """
     if likeness.shape[1] < 2:
         return 0.0
@@ -122,11 +126,12 @@ def margin(likeness: NDArray[np.floating[Any]]) -> float:
 
 
 def _interactions(evidence: Evidence) -> NDArray[np.float32]:
-    """Posteriors less priors, in deviations of an item: (n, M).
+    """Posteriors less priors, in standard deviations of an item: (n, M).
 
-    Two messages are one user's rather than two users' with odds, an item, of
-    q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p (1 - p)), where q and q' are the
-    posteriors and p is the prior: to first order the log of all items' odds is an inner product.
+    Each item contributes the odds
+    q q' / p + (1 - q)(1 - q') / (1 - p) = 1 + (q - p)(q' - p) / (p (1 - p)) that two messages are
+    from one user rather than two, where q and q' are the posteriors and p is the prior. To first
+    order, the logarithm of all items' odds is an inner product.
     """
     items, activity = prior.prior(evidence)
     share = expit(items)
@@ -134,8 +139,8 @@ def _interactions(evidence: Evidence) -> NDArray[np.float32]:
     return np.asarray(beyond / np.sqrt(share * (1 - share)), dtype=np.float32)
 
 
-def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
-    """Entries, row sizes and moved rows of what a part changes by."""
+def _print_model(name: str, messages: ModelMessages) -> Fingerprints:
+    """Entries, row lengths and moved rows of the change of a part."""
     parts: dict[str, list[NDArray[np.float32]]] = {}
     for _, change, moved in messages.changes():
         n = len(change)
@@ -152,21 +157,23 @@ def _of_model(name: str, messages: ModelMessages) -> Fingerprints:
 
 
 def _bag(codes: NDArray[Any]) -> NDArray[np.float32]:
-    """How often each code is listed, (n, p); some share a place."""
+    """Counts of the codes in each list, (n, p); some codes share a column."""
     wide = min(_WIDE, _ROOM * codes.shape[1])
-    held = np.zeros((len(codes), wide), dtype=np.float32)
+    bags = np.zeros((len(codes), wide), dtype=np.float32)
     places = (codes.astype(np.int64) % _PRIME * 48_271 % _PRIME) % wide
-    np.add.at(held, (np.arange(len(codes))[:, None], places), (codes != NOTHING).astype(np.float32))
-    return held
+    np.add.at(
+        bags, (np.arange(len(codes))[:, None], places), (codes != LIST_PADDING).astype(np.float32)
+    )
+    return bags
 
 
-def _unit(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Less the mean over messages, of length 1."""
+def _centre(part: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Rows of length 1, after subtraction of the mean over messages."""
     finite = np.nan_to_num(part.astype(np.float32), posinf=0.0, neginf=0.0)
-    return _lengthened(_lengthened(finite) - _lengthened(finite).mean(axis=0))
+    return _normalise(_normalise(finite) - _normalise(finite).mean(axis=0))
 
 
-def _lengthened(part: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalise(part: NDArray[np.float32]) -> NDArray[np.float32]:
     length = np.linalg.norm(part, axis=1, keepdims=True)
     out = np.zeros_like(part)
     return np.asarray(np.divide(part, length, out=out, where=length > 0))

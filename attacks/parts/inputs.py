@@ -1,4 +1,4 @@
-"""Inputs of classifiers: everything that a user uploaded, read in several ways."""
+"""Inputs of classifiers: tables of all uploads of each user, computed in several ways."""
 
 from __future__ import annotations
 
@@ -16,33 +16,39 @@ from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.attacks.parts.prior import posterior
 from fedrec_auditor.attacks.parts.uploads import (
     Moves,
-    entries_of,
     item_name,
-    kept,
-    last,
+    last_sent,
     model_messages,
     moves,
     names,
+    read_entries,
+    read_rounds,
     senders,
 )
 from fedrec_auditor.attacks.readers.rank_one_gradients import RankOneGradients
 from fedrec_auditor.targets.transcript import Kind, View
 
-# Inner products of the rows of a wide table: all that most classifiers need of it.
+# Inner products of the rows of a wide table, which are sufficient for most classifiers.
 #
-# A support vector machine, nearest neighbours, and any penalised linear or first layer see rows
-# through their inner products alone: n^2 numbers instead of n d, computed once for all classifiers,
-# attributes and draws of known users.
+# A support vector machine, nearest neighbours, and any penalised linear or first layer depend on
+# rows only through their inner products: n^2 numbers instead of n d, computed once for all
+# classifiers, attributes and draws of known users.
 
 _PRODUCT_BLOCK = 1024  # columns that are added up in single precision
-_DOUBLE = 1 << 32  # multiplications up to which all is in double precision
-_MANY = 1024  # rows, beyond which products are kept in single precision
-_LEAST, _SINGLE = 1e-9, 1e-5  # of the largest eigenvalue: below is rounding, of either precision
+_DOUBLE = 1 << 32  # largest number of multiplications that are all done in double precision
+_MANY = 1024  # rows, beyond which products are stored in single precision
+# Shares of the largest eigenvalue below which an eigenvalue is rounding: double, single precision.
+_LEAST, _SINGLE = 1e-9, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class Products:
-    """``inner`` (n, n) of rows, their ``sums`` (n,) over ``width`` columns."""
+    """Inner products of the rows of a table.
+
+    inner: inner product of each pair of rows (n, n)
+    sums: sum of each row over all columns (n,)
+    width: number of columns
+    """
 
     inner: NDArray[np.floating[Any]]
     sums: NDArray[np.float64]
@@ -50,11 +56,12 @@ class Products:
 
     @classmethod
     def of(cls, blocks: Iterable[NDArray[np.float32]], rows: int, width: int) -> Self:
-        """Those of n ``rows`` of a table in ``blocks`` of columns, by n^2 d / 2 multiplications.
+        """Computes the products of n ``rows`` from ``blocks`` of columns.
 
-        In double precision where these are few; beyond, up to 1,024 columns are added up in single
-        precision and all else in double: a relative error of some 1e-7. Of more than 1,024 rows the
-        result is kept in single precision.
+        This takes n^2 d / 2 multiplications, in double precision if they are few. Otherwise up to
+        1,024 columns are added up in single precision and everything else in double, which gives a
+        relative error of some 1e-7. The result for more than 1,024 rows is stored in single
+        precision.
         """
         kind: Any = np.float64 if rows * rows * width <= _DOUBLE else np.float32
         inner, sums = np.zeros((rows, rows)), np.zeros(rows)
@@ -66,8 +73,8 @@ class Products:
         return cls(inner if rows <= _MANY else inner.astype(np.float32), sums, width)
 
     @classmethod
-    def beside(cls, parts: Sequence[Self]) -> Self:
-        """Those of the rows of several tables as one."""
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Products of the table that joins the columns of several tables with the same rows."""
         inner, sums = parts[0].inner, parts[0].sums
         for part in parts[1:]:
             inner, sums = inner + part.inner, sums + part.sums
@@ -76,8 +83,9 @@ class Products:
     def leading(self, count: int) -> NDArray[np.float64]:
         """The left singular vectors of the ``count`` largest singular values: (n, count).
 
-        Zeros beyond the rank, NaN where products are not finite. By random projections (Halko,
-        Martinsson and Tropp 2011), seeded: some 500 n^2 multiplications for 30.
+        Columns beyond the rank are zero; all are NaN if a product is not finite. Computed by seeded
+        random projections (Halko, Martinsson and Tropp 2011), with some 500 n^2 multiplications for
+        30 vectors.
         """
         from sklearn.utils.extmath import randomized_svd
 
@@ -90,19 +98,21 @@ class Products:
         out[:, : len(values)][:, kept] = vectors[:, kept]
         return out
 
-    def divided(self, scale: float) -> Self:
-        """Those of the rows divided by ``scale``."""
+    def divide(self, scale: float) -> Self:
+        """The products of the rows divided by ``scale``."""
         inner = self.inner / np.asarray(scale**2, dtype=self.inner.dtype)
         return type(self)(inner, self.sums / scale, self.width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownProducts:
-    """What is read of k known rows and m others.
+    """Inner products of k known rows and m unknown rows.
 
-    ``among`` (k, k) and ``across`` (m, k) are inner products of the known with each other and of
-    the others with them; ``sizes`` (m,) are the others' squared lengths; ``total`` is the sum of
-    all entries of the known rows, which have ``width`` columns.
+    among: inner products of the known rows with each other (k, k)
+    across: inner products of the unknown rows with the known ones (m, k)
+    sizes: squared lengths of the unknown rows (m,)
+    total: sum of all entries of the known rows
+    width: number of columns
     """
 
     among: NDArray[np.float64]
@@ -113,22 +123,22 @@ class KnownProducts:
 
     @property
     def variance(self) -> float:
-        """Variance of all entries of the known rows, one over the other."""
+        """Variance of all entries of the known rows, pooled over rows and columns."""
         entries = len(self.among) * self.width
         return max(0.0, float(np.trace(self.among)) / entries - (self.total / entries) ** 2)
 
     def distances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Squared distances among the known, (k, k), and of the others to them, (m, k)."""
+        """Squared distances among known rows, (k, k), and from unknown to known rows, (m, k)."""
         own = np.diag(self.among)
         near = np.maximum(own[:, None] + own - 2 * self.among, 0)
         np.fill_diagonal(near, 0)
         return near, np.maximum(self.sizes[:, None] + own - 2 * self.across, 0)
 
     def coordinates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Coordinates (k, r) of the known rows in their own span, and (m, r) of the others'.
+        """Coordinates of the known (k, r) and the unknown rows (m, r) in the span of the known.
 
-        A rotation: inner products stay as they are, of the others' with the known. What of the
-        others is outside the span no known user tells anything about.
+        This rotation keeps the inner products with known rows. Known users give no information
+        about the part of an unknown row outside their span.
         """
         values, vectors = np.linalg.eigh(self.among)
         kept = values > _LEAST * max(float(values[-1]), 0.0)
@@ -138,45 +148,46 @@ class KnownProducts:
         return vectors * roots, self.across @ (vectors / roots)
 
 
-# Inputs of classifiers: everything that a user uploaded, read in several ways.
+# Inputs of classifiers: tables of all uploads of each user, computed in several ways.
 #
-# A reading (``Input``) is a table of columns, a row a sender. Each is made when it is first needed,
-# and of it only the inner products of its rows are kept: its columns may be a gibibyte.
+# A reading (``Input``) is a table with one row per sender. It is computed at its first use, and
+# only the inner products of its rows stay in memory, because its columns may take a gibibyte.
 
 SUMMARY, RAW, NORMS = "summary", "raw change", "row norms"
 VECTORS, ITEMS = "user vectors", "interaction set"
 _DIRECTIONS = 10, 30
 _CLIP = 5.0
-_UNHEARD = 1e-3  # of the weight of the heaviest reading
+_UNHEARD = 1e-3  # share of the largest weight, below which a reading is ignored
 _KEPT = 1 << 23
-_BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which caches hold
+_BLOCK = 1 << 19  # numbers that are standardised at once: 2 MiB, which fits caches
 _TINY = 1e-15
-_TOGETHER = 1 << 12  # columns of a table that is known, in one part
+_TOGETHER = 1 << 12  # columns per part of a table that is known without the uploads
 NUMBERS = 1 << 28
-"""Most numbers of a reading: 1 GiB."""
+"""Largest number of entries of a reading: 1 GiB."""
 SENDERS = 6144
-"""Most senders of a reading: the inner products of their rows take 288 MiB."""
+"""Largest number of senders of a reading: the inner products of their rows take 288 MiB."""
 MANY = 20_000
-"""Users beyond which an eighth of the numbers, and 512 senders, are read."""
+"""Number of users beyond which an eighth of the entries, and 512 senders, are read."""
 _Part = tuple[int, Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]]]
-"""A number of columns, and what writes them: what it reads of the users (n,) into (n, width); the
-rows it wrote are returned."""
+"""Number of columns, and a function that writes them: it fills an array (n, width) for users (n,)
+and returns the indices of the rows that it wrote."""
 
 
 def most_read(users: int) -> tuple[int, int]:
-    """Most numbers and most senders of a reading of so many users' messages.
+    """Largest numbers of entries and of senders of a reading, for this number of users.
 
-    Of many users a part tells about all what it tells of them, in less memory.
+    A part of many users gives nearly the same results as all of them, in less memory.
     """
     return (NUMBERS, SENDERS) if users <= MANY else (NUMBERS // 8, SENDERS // 12)
 
 
 class Input:
-    """One reading of the uploads: ``width`` columns of ``users`` (n,), ascending.
+    """One reading of the uploads: a table of ``width`` columns for ``users`` (n,), ascending.
 
-    Columns are centred over all senders, labelled or not, which the adversary sees too: what
-    everybody was sent drops out. With ``scaled`` they are divided by their standard deviations and
-    clipped at five of them; otherwise all by one number, which leaves their mean variance at 1.
+    Columns are centred over all senders, with and without labels, because the adversary sees all of
+    them; the broadcast, which is equal for all, drops out. With ``scaled`` each column is divided
+    by its standard deviation and clipped at five of them; otherwise all columns are divided by one
+    number, which makes their mean variance 1.
     """
 
     def __init__(
@@ -187,9 +198,9 @@ class Input:
         self._kept: NDArray[np.float32] | None = None
 
     def values(self) -> NDArray[np.float32]:
-        """The columns, (n, width); NaN where messages have some.
+        """The columns, (n, width); NaN if the messages contain NaN.
 
-        Of more than 2^23 numbers (32 MiB) they are read anew in every call.
+        A table of more than 2^23 numbers (32 MiB) is computed anew in every call.
         """
         if self._kept is not None:
             return self._kept
@@ -210,7 +221,7 @@ class Input:
 
     @cached_property
     def products(self) -> Products:
-        """Inner products of the rows, made once; of a large table a part at a time is held."""
+        """Inner products of the rows, computed once; a large table is processed part by part."""
         n = len(self.users)
         if self._small:
             return Products.of([self.values()], n, self.width)
@@ -219,14 +230,14 @@ class Input:
             return products
         with np.errstate(invalid="ignore", over="ignore"):
             spread = float(np.sqrt(np.trace(products.inner) / max(1, n * self.width)))
-            return products.divided(spread or 1.0)
+            return products.divide(spread or 1.0)
 
     @property
     def _small(self) -> bool:
         return len(self.users) * self.width <= _KEPT
 
     def _blocks(self) -> Iterator[NDArray[np.float32]]:
-        """All columns, some at a time."""
+        """Yields all columns, some at a time."""
         for width, read in self._parts:
             yield from self._columns(np.zeros((len(self.users), width), dtype=np.float32), read)
 
@@ -235,37 +246,37 @@ class Input:
         part: NDArray[np.float32],
         read: Callable[[NDArray[np.float32], NDArray[Any]], NDArray[np.intp]],
     ) -> Iterator[NDArray[np.float32]]:
-        """The columns of one part, some at a time; ``part`` holds them in the end."""
+        """Yields the columns of one part, some at a time, and writes them into ``part``."""
         with np.errstate(invalid="ignore", over="ignore"):
             sent = read(part, self.users)
-            yield from _standardised(part, sent, scaled=self._scaled)
+            yield from _standardise(part, sent, scaled=self._scaled)
 
     @cached_property
     def problem(self) -> str:
-        """Why nothing can be read, a sentence; empty where something can."""
+        """Reason why this reading is unusable, a sentence; empty if it is usable."""
         if not np.isfinite(self.products.inner).all():
-            return "The messages hold numbers that are not finite."
+            return "The messages contain numbers that are not finite."
         if not np.trace(self.products.inner) > 0:
             return "The messages are the same of every user."
         return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """Several readings of the same ``users`` (n,) as one: inner products of their columns."""
+class Blend:
+    """Several readings of the same ``users`` (n,) combined: inner products over all columns."""
 
     users: NDArray[np.integer[Any]]
     products: Products
 
     @classmethod
     def of(cls, inputs: Mapping[str, Input], weights: Mapping[str, float]) -> Self:
-        """All columns beside each other, the squares of each reading scaled to its weight."""
+        """Joins the columns of all readings, each with a sum of squares equal to its weight."""
         parts = [
-            inputs[name].products.divided(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
+            inputs[name].products.divide(float(np.sqrt(np.trace(inputs[name].products.inner) / w)))
             for name, w in weights.items()
             if w > _UNHEARD
         ]
-        return cls(next(iter(inputs.values())).users, Products.beside(parts))
+        return cls(next(iter(inputs.values())).users, Products.join(parts))
 
     @property
     def width(self) -> int:
@@ -274,62 +285,65 @@ class Mixed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condensed(View):
-    """A view and its readings by name, shared by all who are given it.
+class ViewWithReadings(View):
+    """A view with its readings by name, which all attacks on the view share.
 
-    ``fixed`` leaves an attack no choice but to guess from its one reading.
+    inputs: readings by name
+    fixed: True if an attack must guess from the only reading, even if guessing without is better
     """
 
     inputs: Mapping[str, Input]
     fixed: bool = False
 
-    def reading(self, name: str) -> Condensed:
-        """The same view, of which one reading is taken, however little that tells."""
+    def reading(self, name: str) -> ViewWithReadings:
+        """A copy with this reading only, from which attacks must guess (``fixed``)."""
         return replace(self.beside({name: self.inputs[name]}), fixed=True)
 
-    def beside(self, inputs: Mapping[str, Input]) -> Condensed:
-        """The same view with other readings."""
+    def beside(self, inputs: Mapping[str, Input]) -> ViewWithReadings:
+        """A copy with these readings."""
         return replace(self, inputs=MappingProxyType(dict(inputs)))
 
     def without_uploads(self) -> View:
-        """The broadcasts alone."""
+        """The view with the broadcasts alone."""
         return self._whole().without_uploads()
 
     def only(self, group: str) -> View:
-        """The components of one group, read anew."""
+        """The view of the components of one group, without readings."""
         return self._whole().only(group)
 
     def _whole(self) -> View:
         return View(vantage=self.vantage, public=self.public, rounds=self.rounds, how=self.how)
 
 
-def condense(view: View) -> Condensed:
-    """The view with its readings, of as many senders as fit; as it is if it has them.
+def add_readings(view: View) -> ViewWithReadings:
+    """The view with its readings, for as many senders as fit; unchanged if it already has them.
 
-    ``SUMMARY``: where devices leave rows or columns of a matrix unmoved (``moves``), which ones
-    they move is all that is taken. In FedRec those of a user's own features are among 600, and
-    would drown in the 127,000 numbers of the whole upload: on MovieLens 100K, with 30% of users
-    known, the MLP then has a macro F1 of .91 instead of .65 for gender. Else, item gradients are
-    read as the interaction sets they give away (``readers``), all other components as they are.
-    ``RAW``: all changes of the model as they are, the paper's input (Theta^(t-1) - Theta^t) / mu of
-    section 3.3 but for the one scale of all columns. ``NORMS``: the length of the change of each
-    row of each matrix. ``VECTORS``, ``ITEMS``: user vectors and interactions, as readers tell
-    them (``reading``), interactions by one scale: an item that few users met then weighs little.
-    ``10 leading directions``, ``30``: how far each user is along those directions in which
-    summaries, or interactions, differ most (principal components, of variance 1). Where every
-    column is mostly noise, what many columns have in common is seen in these.
-    And where messages have several groups of components, the summary of each by itself, "user
-    only".
+    ``SUMMARY``: if devices leave rows or columns of a matrix unmoved (``moves``), the summary is
+    only which ones each device moves. In FedRec there are 600 of them, among them those of a user's
+    own features, which would drown in the 127,000 numbers of the whole upload: on MovieLens 100K,
+    with 30% of users known, the MLP then has a macro F1 of .91 instead of .65 for gender.
+    Otherwise, item gradients enter as the interaction sets that they reveal (``readers``), and all
+    other components unchanged.
+    ``RAW``: all changes of the model, unchanged except for one scale of all columns. This is the
+    paper's input (Theta^(t-1) - Theta^t) / mu of section 3.3.
+    ``NORMS``: the length of the change of each row of each matrix.
+    ``VECTORS``, ``ITEMS``: user vectors and interactions that readers recover (``readers_of``).
+    Interactions have one scale, so that an item with few users has a low weight.
+    ``10 leading directions``, ``30``: each user's position along the directions in which summaries,
+    or interactions, differ most (principal components, of variance 1). If every column is mostly
+    noise, these show the common part of many columns.
+    "user only" and the like: the summary of each group of components by itself, if there are
+    several groups.
 
-    Reports and bits, randomized afresh every round, and what messages would change in the model,
-    are averaged over the rounds that are read (``uploads.kept``).
+    Reports and bits, which are randomized afresh in every round, and changes of the model are
+    averaged over the rounds that are read (``uploads.kept``).
 
     Memory: the number of senders times the size of one message, float32, at most 1 GiB while a
-    reading is made. Where that would be more, or where they are more than 6,144, as many of the
-    senders are read as fit, who sent last: the paper's attacker has those of one round (section
-    3.3), which are 604 of MovieLens 1M.
+    reading is computed. If that would be more, or there are more than 6,144 senders, the last
+    senders are read, as many as fit. The paper's attacker has the senders of one round (section
+    3.3), which are 604 users of MovieLens 1M.
     """
-    if isinstance(view, Condensed):
+    if isinstance(view, ViewWithReadings):
         return view
     inputs: dict[str, Input] = {}
     if sent := names(view):
@@ -349,7 +363,7 @@ def condense(view: View) -> Condensed:
                 inputs[NORMS] = Input(users, norms)
         inputs |= {
             name: Input(users, [part], scaled=name != ITEMS)
-            for name, part in _recovered(view, users)
+            for name, part in _recovered_parts(view, users)
         }
         inputs |= {
             f"{count} leading directions, {name}": Input(
@@ -361,7 +375,7 @@ def condense(view: View) -> Condensed:
         }
         for group in view.groups if len(view.groups) > 1 else ():
             inputs[f"{group} only"] = Input(users, _summary(view.only(group)))
-    return Condensed(
+    return ViewWithReadings(
         vantage=view.vantage,
         public=view.public,
         rounds=view.rounds,
@@ -371,9 +385,9 @@ def condense(view: View) -> Condensed:
 
 
 def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integer[Any]]) -> Input:
-    """The reading of ``users`` (n,) of a table (n_users, d) that was not sent but is known.
+    """Reading of a table (n_users, d) that is known without the uploads, for ``users`` (n,).
 
-    Of a sparse one, which entries there are.
+    A sparse table is read as 1 for each stored nonzero entry, and 0 elsewhere.
     """
     table = values if isinstance(values, np.ndarray) else values[users].tocsc()
 
@@ -391,28 +405,28 @@ def table_input(values: NDArray[Any] | sparse.csr_array, users: NDArray[np.integ
 
 
 def _size(view: View, name: str) -> int:
-    return int(np.prod(last(view, name).shape))
+    return int(np.prod(last_sent(view, name).shape))
 
 
 def _subjects(view: View, width: int) -> NDArray[np.integer[Any]]:
-    """The users whose summaries are made, ascending: all, or as many as fit, who sent last."""
+    """Users of the readings, ascending: all senders, or as many as fit of the last senders."""
     users = senders(view)
     numbers, most = most_read(view.public.n_users)
-    left = min(most, max(2, numbers // max(1, width)))
-    if len(users) <= left:
+    remaining = min(most, max(2, numbers // max(1, width)))
+    if len(users) <= remaining:
         return users
     chosen = users[:0]
     for seen in reversed(view.rounds):
-        if seen.uploads is not None and left:
+        if seen.uploads is not None and remaining:
             new = np.setdiff1d(seen.uploads.users, chosen)
-            count = min(left, len(new))
+            count = min(remaining, len(new))
             chosen = np.concatenate([chosen, new[np.arange(count) * len(new) // max(1, count)]])
-            left -= count
+            remaining -= count
     return np.sort(chosen)
 
 
 def _summary(view: View) -> list[_Part]:
-    """How many columns each part of the summary has, and what writes it."""
+    """Parts of the summary: the number of columns of each, and the function that writes it."""
     patterns = moves(view)
     if patterns:
         return [(part.moved.shape[1], partial(_moved, part)) for part in patterns.values()]
@@ -425,9 +439,9 @@ def _summary(view: View) -> list[_Part]:
     ]
 
 
-def _recovered(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
-    """User vectors and interaction sets, where a reader tells them."""
-    if not reading.reading(view) or not len(users):
+def _recovered_parts(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[str, _Part]]:
+    """Yields parts with user vectors and interaction sets, if a reader recovers them."""
+    if not reading.readers_of(view) or not len(users):
         return
     sample = reading.evidence(view, users[:1].astype(np.int64))
     if sample.vectors is not None:
@@ -437,7 +451,7 @@ def _recovered(view: View, users: NDArray[np.integer[Any]]) -> Iterator[tuple[st
 
 
 def _moved(moves: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """Which rows and columns each of ``users`` moved."""
+    """Writes which rows and columns each of ``users`` moved."""
     mine = np.isin(moves.users, users)
     places = np.searchsorted(users, moves.users[mine])
     out[places] = moves.moved[mine]
@@ -445,15 +459,15 @@ def _moved(moves: Moves, out: NDArray[np.float32], users: NDArray[Any]) -> NDArr
 
 
 def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """The mean of each sender's messages, of models less the broadcast."""
-    rounds, changes = kept(view, name), model_messages(view).get(name, ())
+    """Writes the mean of each sender's messages; the broadcast is subtracted from models."""
+    rounds, changes = read_rounds(view, name), model_messages(view).get(name, ())
     count = np.zeros((len(users), 1), dtype=np.float32)
     read: Iterator[tuple[NDArray[np.intp], NDArray[Any]]]
     for number, (_, uploads, component) in enumerate(rounds):
         if len(changes) == len(rounds):
             read = ((whose, change) for whose, change, _ in changes[number].changes_of(users))
         else:
-            read = entries_of(users, uploads.users, component)
+            read = read_entries(users, uploads.users, component)
         for whose, messages in read:
             count[whose] += 1
             out[whose] += messages.reshape(len(messages), out.shape[1])
@@ -464,7 +478,7 @@ def _mean(view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]) 
 def _norms(
     view: View, name: str, out: NDArray[np.float32], users: NDArray[Any]
 ) -> NDArray[np.intp]:
-    """The length of each row of the mean of each sender's messages."""
+    """Writes the length of each row of the mean of each sender's messages."""
     rows = out.shape[1]
     whole = np.zeros((len(users), _size(view, name)), dtype=np.float32)
     sent = _mean(view, name, whole, users)
@@ -473,30 +487,30 @@ def _norms(
 
 
 def _interactions(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """How probable the readers of messages make each interaction."""
+    """Writes the probability of each interaction, given what the readers recover."""
     out[:] = posterior(reading.evidence(view, users.astype(np.int64)))
     return np.arange(len(users))
 
 
 def _vectors(view: View, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """The user vectors that messages give away."""
+    """Writes the user vectors that readers recover."""
     out[:] = reading.evidence(view, users.astype(np.int64)).vectors
     return np.arange(len(users))
 
 
 def _leading(source: Input, out: NDArray[np.float32], users: NDArray[Any]) -> NDArray[np.intp]:
-    """The leading directions of another reading of the same users."""
+    """Writes the leading directions of another reading of the same users."""
     out[:] = source.products.leading(out.shape[1])
     return np.arange(len(users))
 
 
-def _standardised(
+def _standardise(
     part: NDArray[np.float32], senders: NDArray[np.integer[Any]], *, scaled: bool
 ) -> Iterator[NDArray[np.float32]]:
-    """Centre, scale and clip the columns over ``senders``, in place; all others become 0.
+    """Centres, scales and clips the columns over ``senders``, in place; other rows become 0.
 
-    By blocks of columns, which a cache holds: what is held beside ``part`` does not grow with it.
-    Means are taken twice, the second time of what the first leaves, which rounding does not touch.
+    The work is done in blocks of columns that fit a cache, so that the memory beside ``part`` does
+    not grow with it. Means are subtracted twice, which removes the rounding error of the first one.
     """
     step = max(1, _BLOCK // max(1, len(part)))
     n = np.float32(max(1, len(senders)))
@@ -509,7 +523,7 @@ def _standardised(
         sent -= (ones @ sent) / n
         if scaled:
             scale = np.sqrt(np.einsum("ij,ij->j", sent, sent) / n)
-            beyond = ~(np.isfinite(scale) & (scale > _TINY))  # squares that single precision loses
+            beyond = ~(np.isfinite(scale) & (scale > _TINY))  # float32 loses the squares
             scale[beyond] = sent[:, beyond].std(axis=0, dtype=np.float64)
             scale[scale <= 1e-6 * np.abs(mean)] = 1.0
             sent /= scale

@@ -1,4 +1,4 @@
-"""Features of each item in messages of any form: numbers, marks, and places in lists."""
+"""Features of each item in messages of any form: numbers, marks, and positions in lists."""
 
 from __future__ import annotations
 
@@ -11,128 +11,139 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.stats import rankdata
 
-from fedrec_auditor.attacks.parts.uploads import kept, last, lists_of, names, senders
+from fedrec_auditor.attacks.parts.uploads import last_sent, names, read_lists, read_rounds, senders
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.transcript import Broadcast, Component, Kind, View
 
-# Marks of an item in messages of devices that have met it: its codes, or places in a sketch.
+# Marks of an item: the codes, or the positions in a sketch, that its users' messages contain.
 #
-# A list of hashes holds that of each item met, a Bloom filter or a count-min sketch is not empty in
-# each item's places. Whoever can run the code finds out which these are: those that are there in
-# the messages of all devices that met the item, and not in all others (group testing: Dorfman
-# 1943).
+# A list of hashes contains the hash of each of the user's items; a Bloom filter or a count-min
+# sketch is nonzero at the positions of each of them. An adversary who can run the devices' code
+# learns the marks of an item: they occur in the messages of all devices with the item in their
+# history, and not in all others (group testing: Dorfman 1943).
 
-Held = NDArray[np.float32]
+Shares = NDArray[np.float32]
 
 MOST = 2**13
-"""Codes, or places, of a part of which marks are looked for."""
+"""Largest number of codes, or of positions, of a part that are searched for marks."""
 SIGNED = 512
-"""Places of a signature at most."""
-_RARE, _ALWAYS = 0.01, 0.98  # shares of the messages that hold what tells nothing
-_NEARLY = 0.98  # as often as an item's best mark
+"""Largest number of positions of a signature."""
+_RARE, _ALWAYS = 0.01, 0.98  # marks are uninformative in smaller or larger shares of the messages
+_NEARLY = 0.98  # smallest frequency of a mark, as a share of that of the item's best mark
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Of one part of messages: which of ``codes`` (v,), or of ``places`` (v,), are each item's.
+    """Marks of all items in one part of the messages: codes in lists, or positions in arrays.
 
-    Codes are those of lists (n, L) of whole numbers, places those of parts (n, d) that hold
-    something else than ``still`` (v,). ``halves`` are shares (v, M) of an item's mark, found by
-    either half of the messages. ``alone`` (M, d) are signatures of devices that met a single item:
-    each place is that of one of a history's items (MinHash), or near it.
+    codes: codes that may be marks, in lists (n, L) of whole numbers (v,)
+    places: positions that may be marks, in arrays (n, d); None for lists (v,)
+    still: value of an unmarked position (v,)
+    halves: for each half of the messages, the weight of each code or position in an item's mark
+        (v, M); the weights of an item add up to 1
+    alone: signatures of devices whose history is a single item, or None (M, d); a signature of a
+        history takes each position from that of one of its items (MinHash), or nearly so
     """
 
     codes: NDArray[Any]
     places: NDArray[np.intp] | None
     still: NDArray[Any]
-    halves: tuple[Held, Held]
+    halves: tuple[Shares, Shares]
     alone: NDArray[Any] | None
 
     @classmethod
     def of(
         cls,
         sent: NDArray[Any],
-        met: NDArray[np.bool_],
+        histories: NDArray[np.bool_],
         alone: NDArray[Any] | None,
         *,
         listed: bool,
     ) -> Self:
-        """Of what devices sent who ``met`` (n, M) these, and those who met an item ``alone``."""
+        """Learns marks from the messages ``sent`` by devices with ``histories`` (n, M).
+
+        alone: messages of devices whose history is a single item, or None (M, d)
+        listed: True if ``sent`` holds lists of codes
+        """
         whole = sent.dtype.kind in "biu"
         if listed:
             each, counts = np.unique(sent, return_counts=True)
             codes = np.sort(each[np.argsort(-counts, kind="stable")[:MOST]])
-            held, still = _listed(sent, codes), codes[:0]
+            present, still = _find_codes(sent, codes), codes[:0]
         else:
             codes, still = sent[0, :0], sent.min(axis=0) if whole else np.median(sent, axis=0)
-            held = (sent != still).astype(np.float32)
-        share = held.mean(axis=0)
-        tells = np.flatnonzero((share >= _RARE) & (share < _ALWAYS))
-        halves = _marks(held[:, tells], met)
+            present = (sent != still).astype(np.float32)
+        share = present.mean(axis=0)
+        informative = np.flatnonzero((share >= _RARE) & (share < _ALWAYS))
+        halves = _marks(present[:, informative], histories)
         if listed:
-            return cls(codes[tells], None, still, halves, None)
+            return cls(codes[informative], None, still, halves, None)
         signed = whole and sent.shape[1] <= SIGNED
-        return cls(codes, tells, still[tells], halves, alone if signed else None)
+        return cls(codes, informative, still[informative], halves, alone if signed else None)
 
-    def read(self, sent: NDArray[Any]) -> tuple[Held, Held]:
-        """How much of each item's mark these messages hold, (n, M), as either half knows it."""
+    def read(self, sent: NDArray[Any]) -> tuple[Shares, Shares]:
+        """Share of each item's mark that messages contain, by the marks of each half: (n, M)."""
         if self.places is None:
-            held = _listed(sent, self.codes)
+            present = _find_codes(sent, self.codes)
         else:
-            held = (sent[:, self.places] != self.still).astype(np.float32)
-        return held @ self.halves[0], held @ self.halves[1]
+            present = (sent[:, self.places] != self.still).astype(np.float32)
+        return present @ self.halves[0], present @ self.halves[1]
 
-    def alike(self, sent: NDArray[Any]) -> Held | None:
-        """In how many places messages are as of a device that met the item alone, (n, M)."""
+    def count_matches(self, sent: NDArray[Any]) -> Shares | None:
+        """Number of positions at which messages equal the item's signature: (n, M)."""
         if self.alone is None:
             return None
         count = np.zeros((len(sent), len(self.alone)), np.float32)
-        for mine, other in zip(sent.T, self.alone.T, strict=True):
-            count += mine[:, None] == other
+        for sent_column, signature_column in zip(sent.T, self.alone.T, strict=True):
+            count += sent_column[:, None] == signature_column
         return count
 
 
-def _listed(sent: NDArray[Any], codes: NDArray[Any]) -> Held:
-    """Which codes are in which list, (n, v)."""
-    held = np.zeros((len(sent), len(codes)), np.float32)
+def _find_codes(sent: NDArray[Any], codes: NDArray[Any]) -> Shares:
+    """1 for each code that is in a list, else 0: (n, v)."""
+    present = np.zeros((len(sent), len(codes)), np.float32)
     if len(codes):
         at = np.searchsorted(codes, sent).clip(max=len(codes) - 1)
         row, column = np.nonzero(codes[at] == sent)
-        held[row, at[row, column]] = 1.0
-    return held
+        present[row, at[row, column]] = 1.0
+    return present
 
 
-def _marks(held: Held, met: NDArray[np.bool_]) -> tuple[Held, Held]:
-    """Of each item, by either half of the messages, what is held nearly as often as anything is."""
-    share, found = held.mean(axis=0), []
+def _marks(present: Shares, histories: NDArray[np.bool_]) -> tuple[Shares, Shares]:
+    """Weights (v, M) of the marks of each item, fitted on each half of the messages.
+
+    A mark occurs with the item nearly as often as the most frequent code or position does.
+    """
+    share, halves = present.mean(axis=0), []
     for half in (0, 1):
-        those = met[half::2].astype(np.float32)
-        often = held[half::2].T @ those / np.maximum(those.sum(axis=0), 1.0)
+        some = histories[half::2].astype(np.float32)
+        often = present[half::2].T @ some / np.maximum(some.sum(axis=0), 1.0)
         mark = (often >= _NEARLY * often.max(axis=0, initial=0.0)) & (often > share[:, None])
-        found.append((mark / np.maximum(mark.sum(axis=0), 1)).astype(np.float32))
-    return found[0], found[1]
+        halves.append((mark / np.maximum(mark.sum(axis=0), 1)).astype(np.float32))
+    return halves[0], halves[1]
 
 
-# Features of each item in any message, in numbers that mean the same for all items.
+# Features of each item in any message: numbers with the same meaning for all items.
 #
-# A part of a message speaks of items by an axis as long as the catalogue, or by listing them. What
-# does neither is given as it is.
+# A part of a message refers to items by an axis as long as the catalogue, or by listing them. All
+# other parts become features without an item, unchanged.
 
 Numbers = NDArray[np.float64]
-_FEW = 4  # numbers an item that are told one by one
-_STEPS = 8  # of power iteration
-_WIDTH = 1_024  # of a message's numbers, others share a place
+_FEW = 4  # largest number of values per item that are separate features
+_STEPS = 8  # number of power iterations
+_WIDTH = 1_024  # largest number of features of a part; a wider part is projected
 _TINY = 1e-12
 _TOGETHER = 2**24  # numbers
 
 
 @dataclass(slots=True)
 class ItemFeatures:
-    """Features of some messages: ``items`` are (n, M) arrays, ``others`` (n, d) arrays.
+    """Features of some messages.
 
-    ``rows`` (n, M, k) are the numbers that speak of an item, beside these times its own part of
-    the broadcast. ``marked`` are parts (n, d) as they were sent that are
-    lists, and such of which no axis is of items.
+    rows: numbers of each item, and these times the item's part of the broadcast (n, M, k)
+    items: features of each item (n, M)
+    others: numbers that belong to no item (n, d)
+    marked: inputs of ``Marks`` as sent: (True, list) or (False, array without an axis of items)
     """
 
     n_items: int
@@ -149,34 +160,34 @@ class ItemFeatures:
         n_items: int,
         listing: Collection[str],
     ) -> ItemFeatures:
-        """Those of the messages of one round, all of them, by what the broadcast was.
+        """Computes the features of all messages of one round with this ``broadcast``.
 
-        Of parts called like those of ``listing`` entries are codes, whatever they are.
+        ``listing`` names the parts that are lists; their entries are codes of any kind.
         """
         made, listed = cls(n_items), {}
         parts = {name: part.dense(np.arange(len(part))) for name, part in components.items()}
-        made.marked = marked(parts, n_items, listing)
+        made.marked = mark_inputs(parts, n_items, listing)
         for name, sent in parts.items():
             base = (broadcast or {}).get(name)
-            alike = base is not None and np.shape(base) == sent.shape[1:]
-            if alike and components[name].kind is Kind.MODEL:
+            is_like_base = base is not None and np.shape(base) == sent.shape[1:]
+            if is_like_base and components[name].kind is Kind.MODEL:
                 sent = sent - base
             along = n_items in sent.shape[1:]
             if along:
-                made._along(sent, base if alike else None)
+                made._along(sent, base if is_like_base else None)
             if name in listing:
                 listed[name] = sent
             elif not along:
                 made._plain(sent)
         for name, ids in listed.items():
-            made._listed(ids, [part for other, part in parts.items() if other != name])
+            made._listed(ids, [part for key, part in parts.items() if key != name])
         return made
 
     def _along(self, sent: NDArray[Any], base: NDArray[Any] | None) -> None:
-        """Parts (n, *shape) with an axis of items: their entries and sizes, and where they point.
+        """Adds a part (n, *shape) with an axis of items.
 
-        An item's numbers are told one by one if they are few. Of more, their length, their places
-        along the message's sum and along its principal direction, and along the item's own part of
+        Few numbers per item become one feature each. More numbers become their length and their
+        projections on the message's sum, on its principal direction, and on the item's own part of
         the broadcast.
         """
         axis = sent.shape[1:].index(self.n_items)
@@ -209,9 +220,10 @@ class ItemFeatures:
             )
 
     def _listed(self, ids: NDArray[Any], beside: list[NDArray[Any]]) -> None:
-        """Lists (n, L) that may name items: how often and where first, and what stands ``beside``.
+        """Adds lists (n, L) that may name items: the count and first position of each item.
 
-        That are numbers (n, L) or (n, L, k) of other parts, in the same places.
+        ``beside`` are other parts; numbers (n, L) or (n, L, k) of them at the same positions are
+        features too.
         """
         count = len(ids)
         named = (ids >= 0) & (ids < self.n_items)
@@ -227,12 +239,12 @@ class ItemFeatures:
                 continue
             for number in np.moveaxis(part.reshape(*ids.shape, -1).astype(np.float64), 2, 0):
                 for values in (number, _rank(number)):
-                    held = np.full((count, self.n_items), -1.0)
-                    held[whose, item] = values[whose, at]
-                    self.items.append(held)
+                    values_of_items = np.full((count, self.n_items), -1.0)
+                    values_of_items[whose, item] = values[whose, at]
+                    self.items.append(values_of_items)
 
     def _plain(self, sent: NDArray[Any]) -> None:
-        """All numbers of a part, or many of them added up with random signs."""
+        """Adds all numbers of a part; many are first added up in groups with random signs."""
         flat = sent.reshape(len(sent), -1).astype(np.float64)
         width = flat.shape[1]
         if width > _WIDTH:
@@ -248,39 +260,39 @@ class ItemFeatures:
         self.items += [number, _rank(number)]
 
 
-def marked(
+def mark_inputs(
     parts: Mapping[str, NDArray[Any]], n_items: int, listing: Collection[str]
 ) -> list[tuple[bool, NDArray[Any]]]:
-    """Parts (n, *shape) as ``Marks`` take them: as lists, and as places if there are few enough."""
-    found = []
+    """Inputs of ``Marks``: (True, list), and (False, flat array) for parts with few positions."""
+    inputs = []
     for name, sent in parts.items():
         size = int(np.prod(sent.shape[1:]))
         if name in listing:
-            found.append((True, sent))
+            inputs.append((True, sent))
         if n_items not in sent.shape[1:] and size <= MOST:
-            found.append((False, sent.reshape(len(sent), size)))
-    return found
+            inputs.append((False, sent.reshape(len(sent), size)))
+    return inputs
 
 
 def is_signature(part: Component) -> bool:
-    """Whether a part may be one: some whole numbers or bits."""
+    """True if a part may be a signature: between 5 and 512 whole numbers or bits."""
     whole = part.dense(np.arange(min(1, len(part)))).dtype.kind in "biu"
     return whole and _FEW < int(np.prod(part.shape)) <= SIGNED
 
 
-def lists(components: Mapping[str, Component]) -> frozenset[str]:
-    """Which parts are lists of whole numbers, by all messages."""
-    found = []
+def find_lists(components: Mapping[str, Component]) -> frozenset[str]:
+    """Names of the parts that are lists of whole numbers, not only of 0 and 1, in any message."""
+    names_of_lists = []
     for name, part in components.items():
         if len(part.shape) == 1 and len(part) and part.dense(np.arange(1)).dtype.kind in "iu":
             parts = blocks(len(part), part.shape[0], _TOGETHER)
             messages = (part.dense(np.arange(some.start, some.stop)) for some in parts)
-            found += [name] * any((each > 1).any() for each in messages)
-    return frozenset(found)
+            names_of_lists += [name] * any((each > 1).any() for each in messages)
+    return frozenset(names_of_lists)
 
 
 def _rank(values: Numbers) -> Numbers:
-    """The share of a message's entries that are smaller, half of those that are equal; (n, L)."""
+    """Rank of each entry among those of its message, as a share; ties get their mean: (n, L)."""
     return np.asarray(rankdata(values, axis=1) / values.shape[1])
 
 
@@ -288,38 +300,41 @@ def _unit(rows: Numbers) -> Numbers:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY))
 
 
-# Lists: how often users list each code, in which place, and beside what.
+# Lists: how often users list each code, at which position, and with which number.
 #
-# Memory is that of some arrays of users times codes, and of the entries of one round.
+# Memory: some arrays of users times codes, and the entries of one round.
 
 Floats = NDArray[np.float64]
 TENTHS = 10
 
 
-def seen_codes(view: View, name: str, most: int | None = None) -> NDArray[np.int64]:
-    """All codes that are listed, ascending; or those, ``most``, that come up most."""
+def seen_codes(view: View, name: str, count: int | None = None) -> NDArray[np.int64]:
+    """All codes in the lists ``name``, ascending, or the ``count`` most frequent ones."""
     everybody = senders(view).astype(np.int64)
     codes, counts = np.zeros(0, np.int64), np.zeros(0)
-    for _, uploads, component in kept(view, name):
-        sent = lists_of(everybody, uploads.users, component).entries
+    for _, uploads, component in read_rounds(view, name):
+        sent = read_lists(everybody, uploads.users, component).entries
         new, more = np.unique(sent, return_counts=True)
         codes, place = np.unique(np.concatenate([codes, new]), return_inverse=True)
-        found = np.bincount(place, np.concatenate([counts, more]), len(codes))
-        counts = np.asarray(found, np.float64)
-    return np.sort(codes[np.argsort(-counts, kind="stable")[:most]])
+        totals = np.bincount(place, np.concatenate([counts, more]), len(codes))
+        counts = np.asarray(totals, np.float64)
+    return np.sort(codes[np.argsort(-counts, kind="stable")[:count]])
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLists:
-    """What users (n,) list of codes (D,) in so many ``rounds`` (n, 1).
+class ListStatistics:
+    """Statistics of the lists of users (n,): how often, and where, each code (D,) is listed.
 
-    In how many of them ``once`` or ``more`` often, (n, D) each. ``place`` (n, D) is the last of the
-    places that a code has among those of the list, by rounds, inf where one is without it; ``size``
-    (n,) how many the longest list has, ``ascending`` (n,) how many lists are sorted. Lists that are
-    ``turned`` are read from their end.
-    ``key`` (E,) is the user and the code, u D + c, of each code that a user lists, ascending,
-    and ``tenths`` (2, 10, E) how many of its entries stand in each tenth of their lists, and how
-    many in each by the number beside them, the first where there is none.
+    rounds: number of rounds with a list of the user (n, 1)
+    once: number of rounds in which the list has the code once (n, D)
+    more: number of rounds in which the list has the code more than once (n, D)
+    place: largest position of the code among the distinct codes of a list, over rounds; inf if any
+        list is without it (n, D)
+    size: number of distinct codes in the user's longest list (n,)
+    ascending: number of the user's lists that are sorted (n,)
+    key: u D + c for each user u and code c that the user lists, ascending (E,)
+    tenths: number of lists in which the code is in each tenth by position, then in each tenth by
+        the number sent with it, or in the first tenth without such numbers (2, 10, E)
     """
 
     rounds: Floats
@@ -339,17 +354,20 @@ class SeenLists:
         codes: NDArray[np.int64],
         users: NDArray[np.int64],
         turned: bool = False,
-    ) -> SeenLists:
-        """What ``users`` (n,), ascending, list of ``codes`` (D,), ascending."""
+    ) -> ListStatistics:
+        """Counts ``codes`` (D,), ascending, in the lists of ``users`` (n,), ascending.
+
+        ``turned`` lists are read from their end.
+        """
         shape = len(users), len(codes)
         rounds, size, ascending = np.zeros((shape[0], 1)), np.zeros(shape[0]), np.zeros(shape[0])
         once, more, place = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        read, beside = kept(view, name), _beside(view, name)
+        read, beside = read_rounds(view, name), _find_numbers(view, name)
         tenths = np.zeros((2, TENTHS, shape[0] * shape[1]), np.min_scalar_type(len(read)))
         for _, uploads, component in read:
             numbers = None if beside is None else uploads.components[beside]
-            sent = lists_of(users, uploads.users, component, numbers)
-            first, code, times = _distinct(sent.row, sent.entries, codes)
+            sent = read_lists(users, uploads.users, component, numbers)
+            first, code, times = _find_distinct(sent.row, sent.entries, codes)
             row = sent.row[first]
             whose, count = sent.places[row], np.bincount(row, minlength=len(sent.places))
             turn = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -369,30 +387,31 @@ class SeenLists:
         key = np.flatnonzero(once + more)
         return cls(rounds, once, more, place, size, ascending, key, tenths[:, :, key])
 
-    def of_users(self, some: NDArray[np.bool_]) -> SeenLists:
-        """That of some of the users."""
+    def of_users(self, some: NDArray[np.bool_]) -> ListStatistics:
+        """The statistics of the users in the mask ``some`` (n,)."""
         if some.all():
             return self
         owner, code = np.divmod(self.key, self.once.shape[1])
-        theirs = some[owner]
-        key = (np.cumsum(some) - 1)[owner[theirs]] * self.once.shape[1] + code[theirs]
+        of_some = some[owner]
+        key = (np.cumsum(some) - 1)[owner[of_some]] * self.once.shape[1] + code[of_some]
         parts = {f.name: getattr(self, f.name)[some] for f in fields(self)[:-2]}
-        return SeenLists(**parts, key=key, tenths=self.tenths[:, :, theirs])
+        return ListStatistics(**parts, key=key, tenths=self.tenths[:, :, of_some])
 
 
-def _beside(view: View, name: str) -> str | None:
-    """What has a number for each entry of the list; None if nothing has."""
-    shape = last(view, name).shape
-    alike = (n for n in names(view) if last(view, n).shape == shape and n != name)
-    return next((n for n in alike if last(view, n).kind is Kind.RATINGS), None)
+def _find_numbers(view: View, name: str) -> str | None:
+    """Name of the component with one number per entry of the list; None if none exists."""
+    shape = last_sent(view, name).shape
+    same_shape = (n for n in names(view) if last_sent(view, n).shape == shape and n != name)
+    return next((n for n in same_shape if last_sent(view, n).kind is Kind.RATINGS), None)
 
 
-def _distinct(
+def _find_distinct(
     row: NDArray[np.intp], entries: NDArray[np.int64], codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """Of ``entries`` of lists every code once, by lists and in their order, without unknown ones.
+    """Distinct known codes of each list, in the order of lists and of their first entries.
 
-    The first entry, which of ``codes`` it is, and how often it is in the list.
+    Returns the index of the first entry, the index into ``codes``, and the number of occurrences in
+    the list, one each per distinct code.
     """
     code = np.searchsorted(codes, entries).clip(max=len(codes) - 1)
     known = np.flatnonzero(codes[code] == entries)
@@ -404,7 +423,7 @@ def _distinct(
 
 
 def _tenths(numbers: NDArray[Any], row: NDArray[np.intp]) -> NDArray[np.intp]:
-    """In which tenth of its list each number is; those of a list, ``row``, are together."""
+    """Tenth of its list that each number is in, by size; the lists ``row`` are contiguous."""
     order = np.lexsort((numbers, row))
     count = np.bincount(row)
     rank = np.empty(len(row), np.intp)

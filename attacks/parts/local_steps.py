@@ -1,4 +1,4 @@
-"""Where local steps on a squared error move a row for every rating, compiled by numba."""
+"""Effect of local steps on a squared error on a row, for every possible rating, in numba."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ def distances(
     bound: np.float32,
     out: Floats,
 ) -> None:
-    """``out`` (n, m, R): squared distance from ``after`` to where each rating moves each row.
+    """Computes the squared distance from ``after`` of each row as each rating would move it.
 
-    ``rows`` and ``after`` (n, m, d), ``vectors`` (n, d), ``rates`` (n,) of a step on one row,
-    ``ratings`` (R,). After each step entries are 0 at least and the squared norm ``bound`` at most.
+    rows: rows before the steps (n, m, d)
+    after: rows as uploaded (n, m, d)
+    vectors: vectors of the users (n, d)
+    rates: learning rate of a step on one row (n,)
+    ratings: possible ratings (R,)
+    steps: number of steps
+    bound: largest squared norm of a row after each step; entries are also at least 0
+    out: the result (n, m, R)
     """
     n, m, d = rows.shape
     now = np.empty(d, np.float32)

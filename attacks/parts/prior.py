@@ -1,10 +1,10 @@
-"""How likely an interaction is before its own evidence: by its item and by its user.
+"""Prior probability of an interaction, from its item and its user.
 
-The share of the users who met an item is that under which the evidence of all users on this item is
-likeliest, sum_u log(pi e^L_u + 1 - pi), which is concave in pi; so is a user's share of all items.
-Half an observation of the overall share keeps both away from 0 and 1. The prior odds of a pair are
-those of its item times the user's share over the mean one. Source: maximum likelihood of a mixture
-of two known densities.
+The share pi of users who interacted with an item maximises the likelihood of the evidence of all
+users on this item, sum_u log(pi e^L_u + 1 - pi), which is concave in pi. A user's share of all
+items is estimated in the same way. Half an observation of the overall share keeps both away from 0
+and 1. The prior odds of a pair are the odds of its item times the ratio of the user's share to the
+mean share. Source: maximum likelihood of a mixture of two known densities.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 
-_HALVINGS = 16  # down to the share of one user in 60,000
+_HALVINGS = 16  # enough for a share of one user in 60,000
 _TINY = 1e-12
-_WEIGHT = 0.5  # observations of the overall share
+_WEIGHT = 0.5  # weight of the overall share, in observations
 
 Numbers = NDArray[np.floating[Any]]
 
 
 def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> NDArray[np.float32]:
-    """Probability that each user met each item: (n, M). See ``prior`` for ``known``."""
+    """Probability that each user interacted with each item: (n, M). See ``prior`` for ``known``."""
     items, activity = prior(evidence, known)
     assert evidence.log_ratio is not None
     odds = evidence.log_ratio + items + activity[:, None]
@@ -35,10 +35,10 @@ def posterior(evidence: Evidence, known: NDArray[np.float64] | None = None) -> N
 def prior(
     evidence: Evidence, known: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Log-odds of each item (M,), and what each user's activity adds to them (n,).
+    """Prior log-odds of each item, (M,), and the term that each user's activity adds, (n,).
 
-    Those of items are the ``known`` ones (M,), where there are some: then evidence that says
-    nothing leaves them as they are.
+    ``known`` (M,) are log-odds of items to use instead of an estimate; evidence without information
+    then leaves them unchanged.
     """
     assert evidence.log_ratio is not None
     items, activity = evidence.items if known is None else known, evidence.activity
@@ -54,9 +54,9 @@ def prior(
 
 
 def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
-    """Log-odds added by each user's activity, (n,), as far as the user's items are settled.
+    """Log-odds added by each user's activity, (n,), shrunk if the user's items are uncertain.
 
-    For evidence that may be too large or too small for all items of a user alike.
+    This suits evidence that may be too large, or too small, for all items of a user.
     """
     chance = posterior(evidence).astype(np.float64)
     open_ = (chance * (1 - chance)).sum(axis=1) / np.maximum(chance.sum(axis=1), _TINY)
@@ -64,7 +64,7 @@ def shrunk_activity(evidence: Evidence) -> NDArray[np.float64]:
 
 
 def _share(ratio: NDArray[Any], overall: float) -> NDArray[np.float64]:
-    """The likeliest share behind each row of log-likelihood ratios, (n, m) -> (n,)."""
+    """The most likely share for each row of log-likelihood ratios: (n, m) -> (n,)."""
     gain = np.expm1(ratio)
     low, high = np.zeros(len(ratio)), np.ones(len(ratio))
     for _ in range(_HALVINGS):

@@ -1,4 +1,4 @@
-"""Known profiles held against models: how well each fits, and whose messages a step sums."""
+"""Comparison of known profiles with models: fit of each profile, and senders of a summed step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.shadow_reader import anybody, taken_by_code
+from fedrec_auditor.attacks.parts.shadow_reader import draw_histories, run_on_accepted
 from fedrec_auditor.attacks.parts.uploads import (
     OF_THE_MODEL,
     blocks,
@@ -21,79 +21,78 @@ from fedrec_auditor.attacks.parts.uploads import (
 )
 from fedrec_auditor.targets.transcript import Component, Kind, RoundView, View
 
-# How well models fit whole profiles: what they tell of whether a known user was trained on.
+# Fit of models to whole profiles, which reveals whether a known user was in the training.
 #
-# A model with a row v_i an item is read without knowing how it was trained. For a profile y (0 or 1
-# of every item) the vector that fits it best by least squares is x = (V'V + c I)^-1 V'y. From it
-# follow
+# A model with one row v_i per item is read without knowing its training. For a profile y (0 or 1
+# for every item) the best vector by least squares is x = (V'V + c I)^-1 V'y. From it follow
 #
 # 1. the share of y that V explains, y'Vx / y'y;
 # 2. the share of the profile's ratings that a vector fitted to them alone explains;
-# 3. where the model has rows of users, the best cosine of y and what any of them predicts.
+# 3. if the model has rows of users, the best cosine of y and the prediction of any row.
 #
-# Where similarities of items are published, it is the mean similarity within the profile. None of
-# them is compared with a threshold: how each differs between members and others is learned from
-# reference models. Source: least squares.
+# If similarities of items are published instead, the feature is the mean similarity within the
+# profile. No feature is compared with a threshold: the differences between members and non-members
+# are learned from reference models. Source: least squares.
 
 Floats = NDArray[np.float64]
 
-_RIDGE = 0.01  # of the mean square of a row
+_RIDGE = 0.01  # multiple of the mean square of a row
 _TINY = 1e-12
-_NUMBERS = 2**22  # of one block of Gram matrices: 32 MiB
+_NUMBERS = 2**22  # size of one block of Gram matrices: 32 MiB
 
 
-def reads(view: View) -> bool:
-    """Whether the last model that is seen has a row an item, or similarities of items."""
+def has_readable_model(view: View) -> bool:
+    """True if the last model of the view has one row per item, or similarities of items."""
     model, items = last_model(view), view.public.n_items
     return item_table(model, items) is not None or similarities(model, items) is not None
 
 
-def fits(view: View, profiles: sparse.csr_array) -> Floats:
-    """What the models of a view tell of ``profiles`` (n, M) of ratings: (n, f), f by the view.
+def fit_features(view: View, profiles: sparse.csr_array) -> Floats:
+    """Features of the fit of a view's last model to ``profiles`` (n, M) of ratings: (n, f).
 
-    The view must be one that ``reads`` says it reads. Memory: some arrays of n times the users of
-    the model, and 32 MiB.
+    f depends on the view, which ``has_readable_model`` must accept. Memory: some arrays of n times
+    the users of the model, and 32 MiB.
     """
     model, items = last_model(view), view.public.n_items
-    held = profiles.astype(np.bool_).astype(np.float64)
+    binary = profiles.astype(np.bool_).astype(np.float64)
     table = item_table(model, items)
     if table is None:
         similarity = similarities(model, items)
         assert similarity is not None, "refused"
-        pairs = np.asarray((held @ similarity).multiply(held).sum(axis=1)).ravel()
-        return np.asarray(pairs / np.maximum(held.sum(axis=1), 1))[:, None]
-    columns = [_explained(table, held), _rated(table, profiles)]
+        pairs = np.asarray((binary @ similarity).multiply(binary).sum(axis=1)).ravel()
+        return np.asarray(pairs / np.maximum(binary.sum(axis=1), 1))[:, None]
+    columns = [_explained_share(table, binary), _rating_share(table, profiles)]
     users = user_table(model, table)
     if users is not None:
-        columns.append(_nearest(table, users, held))
+        columns.append(_nearest(table, users, binary))
     return np.stack(columns, axis=1)
 
 
-def _vectors(table: Floats, held: sparse.csr_array) -> Floats:
-    """x of each profile: (n, d)."""
+def _vectors(table: Floats, binary: sparse.csr_array) -> Floats:
+    """Vector x of each profile: (n, d)."""
     gram = table.T @ table
     gram += (_RIDGE * np.trace(gram) / len(gram) + _TINY) * np.eye(len(gram))
-    return np.asarray(np.linalg.solve(gram, np.asarray(held @ table).T).T)
+    return np.asarray(np.linalg.solve(gram, np.asarray(binary @ table).T).T)
 
 
-def _explained(table: Floats, held: sparse.csr_array) -> Floats:
-    along = np.asarray(held @ table)
-    share = np.einsum("nd,nd->n", along, _vectors(table, held))
-    return np.asarray(share / np.maximum(held.sum(axis=1), 1))
+def _explained_share(table: Floats, binary: sparse.csr_array) -> Floats:
+    along = np.asarray(binary @ table)
+    share = np.einsum("nd,nd->n", along, _vectors(table, binary))
+    return np.asarray(share / np.maximum(binary.sum(axis=1), 1))
 
 
-def _rated(table: Floats, profiles: sparse.csr_array) -> Floats:
+def _rating_share(table: Floats, profiles: sparse.csr_array) -> Floats:
     n, width = profiles.shape[0], table.shape[1]
     squares = (table[:, :, None] * table[:, None, :]).reshape(len(table), -1)
     ridge = _RIDGE * float(np.mean(np.einsum("md,md->m", table, table))) + _TINY
     ratings = profiles.astype(np.float64)
-    held = profiles.astype(np.bool_).astype(np.float64)
+    binary = profiles.astype(np.bool_).astype(np.float64)
     counts = np.diff(profiles.indptr)
     along, explained = np.asarray(ratings @ table), np.zeros(n)
     step = max(1, _NUMBERS // width**2)
     for start in range(0, n, step):
         some = slice(start, start + step)
-        gram = np.asarray(held[some] @ squares).reshape(-1, width, width)
+        gram = np.asarray(binary[some] @ squares).reshape(-1, width, width)
         gram += (ridge * np.maximum(counts[some], 1))[:, None, None] * np.eye(width)
         vectors = np.linalg.solve(gram, along[some][:, :, None])[:, :, 0]
         explained[some] = np.einsum("nd,nd->n", vectors, along[some])
@@ -101,82 +100,85 @@ def _rated(table: Floats, profiles: sparse.csr_array) -> Floats:
     return np.asarray(explained / np.maximum(squared, _TINY))
 
 
-def _nearest(table: Floats, users: Floats, held: sparse.csr_array) -> Floats:
-    """Largest cosine of a profile and what a row of users predicts of all items."""
+def _nearest(table: Floats, users: Floats, binary: sparse.csr_array) -> Floats:
+    """Largest cosine of a profile and the prediction of any row of users: (n,)."""
     gram = table.T @ table
     lengths = np.sqrt(np.maximum(np.einsum("nd,de,ne->n", users, gram, users), _TINY))
-    scores = np.asarray(held @ table) @ (users / lengths[:, None]).T
-    return np.asarray(scores.max(axis=1) / np.sqrt(np.maximum(held.sum(axis=1), 1)))
+    scores = np.asarray(binary @ table) @ (users / lengths[:, None]).T
+    return np.asarray(scores.max(axis=1) / np.sqrt(np.maximum(binary.sum(axis=1), 1)))
 
 
-# Senders whose messages a step of the model sums, by least squares over known profiles.
+# Senders of a summed step of the model, by least squares over known profiles.
 #
 # A device without randomness sends a function of its profile and of the broadcast, which anybody
-# can compute who has its code. A sum of such messages is then linear in who took part, and so is
-# the next model of a server that adds them up: step = c sum_u in_u g_u + a V + m (V - the model
-# before), with a scale c, a decay a and a momentum m that need not be known. Of more entries than
-# users, in_u is what solves them. Users whose profile is not known are noise.
+# with its code can compute. A sum of such messages is then linear in the participation in_u of the
+# users, and so is the next model of a server that adds them up: step = c sum_u in_u g_u + a V +
+# m (V - previous model), with unknown scale c, decay a and momentum m. With more entries than
+# users, these equations determine in_u. Users with unknown profiles act as noise.
 #
-# Rounds are added until what was solved so far explains the next one. Where single rounds are
-# solved, but by other users each, a share of the users takes turns, and whoever is in some round is
-# in. Source: least squares, derived here.
+# Rounds are added until the solution explains the next round. If single rounds have a solution,
+# but with different users, some of the users take turns, and a user in any round is a member.
+# Source: least squares, derived here.
 
 
 NUMBERS = 2**25
-"""Numbers of the equations of a round: 256 MiB."""
-PROFILES = 4096
-"""Profiles of which there are two equations each in so many numbers."""
+"""Largest number of coefficients of the equations of a round: 256 MiB."""
+MAX_PROFILES = 4096
+"""Largest number of profiles, with two equations per profile within ``NUMBERS``."""
 SECONDS = 10.0
-"""What messages of all profiles in a round may take, as the devices' code says what one takes."""
-_FEW, _MOST = 2, 20  # rounds, the first ones: messages later on are alike
-_EXPLAINED = 1e-4  # of a step's square are left
-_TRIED = 8  # made-up histories whose messages are sent twice
+"""Time limit for the messages of all profiles in a round, by the estimate of the devices' code."""
+_FEW, _MOST = 2, 20  # smallest and largest number of rounds, the first ones: later ones are similar
+_EXPLAINED = 1e-4  # share of a step's square that an explanation may leave
+_TRIED = 8  # number of simulated histories whose messages are computed twice
 _SOLVE_RIDGE = 1e-10
-_ROUNDED = 1e-6  # of the largest number: adding up in another order is no randomness
+_ROUNDED = 1e-6  # share of the largest number: below, a difference is rounding and not randomness
 _MEMO = "exact messages"
 
 
-def solves(view: View, profiles: int = 1) -> bool:
-    """Whether sums of messages of the devices' code are seen, and these draw nothing at random."""
+def can_solve(view: View, profiles: int = 1) -> bool:
+    """True if the view shows sums of messages of known devices' code without randomness.
+
+    False also if ``profiles`` messages per round would take too long.
+    """
     public = view.public
     if public.client is None or public.rows is not None or public.parties is not None:
         return False
-    if profiles > PROFILES or profiles * public.client.seconds > SECONDS:
+    if profiles > MAX_PROFILES or profiles * public.client.seconds > SECONDS:
         return False
     if _MEMO not in view.memo:
-        view.memo[_MEMO] = _exact(view)
+        view.memo[_MEMO] = _is_exact(view)
     return bool(view.memo[_MEMO])
 
 
-def _exact(view: View) -> bool:
+def _is_exact(view: View) -> bool:
     place = next(_steps(view), None)
     if place is None:
         return False
     client = view.public.client
     assert client is not None, "asked by solves"
-    met = anybody(_TRIED, view.public.n_items, client.sizes, np.random.default_rng(0))
+    met = draw_histories(_TRIED, view.public.n_items, client.sizes, np.random.default_rng(0))
 
     def twice(some: NDArray[np.intp]) -> list[dict[str, Component]]:
         histories = sparse.csr_array(met[some].astype(np.float32))
-        return [_sent(view, place, histories, seed) for seed in (1, 2)]
+        return [_send(view, place, histories, seed) for seed in (1, 2)]
 
     try:
-        taken, (one, two), _ = taken_by_code(met, twice, 1)
+        taken, (one, two), _ = run_on_accepted(met, twice, 1)
     except InputError:
         return False
     every = np.arange(len(taken))
     pairs = [(part.dense(every), two[name].dense(every)) for name, part in one.items()]
-    return bool(_known(view, place, one)) and all(
+    return bool(_observed_steps(view, place, one)) and all(
         np.allclose(first, second, rtol=0, atol=_ROUNDED * float(np.abs(first).max(initial=0)))
         for first, second in pairs
     )
 
 
-def shares(view: View, profiles: sparse.csr_array) -> Floats:
-    """How far each of ``profiles`` (n, M) is in the sums, in units of the server's step: (n,).
+def solve_participation(view: View, profiles: sparse.csr_array) -> Floats:
+    """Participation of each of ``profiles`` (n, M) in the sums, in units of server steps: (n,).
 
-    The view must be one that it ``solves``. Memory: 256 MiB of equations, 8 MiB of messages, and
-    three tables of n x n numbers (384 MiB for 4,096 profiles).
+    The view must be one that ``can_solve`` accepts. Memory: 256 MiB of equations, 8 MiB of
+    messages, and three tables of n x n numbers (384 MiB for 4,096 profiles).
     """
     n = profiles.shape[0]
     gram, right, pooled = np.zeros((n, n)), np.zeros(n), np.zeros(n)
@@ -185,29 +187,29 @@ def shares(view: View, profiles: sparse.csr_array) -> Floats:
     for place in _steps(view):
         columns, step = _equations(view, place, profiles)
         size = float(step @ step)
-        if not 0 < size < np.inf:  # nothing moved, or what has broken down
+        if not 0 < size < np.inf:  # nothing moved, or the training has broken down
             continue
-        if alone and _left(columns, step, pooled) < _EXPLAINED:
+        if alone and _unexplained(columns, step, pooled) < _EXPLAINED:
             turns = False
             break
         square, towards = columns.T @ columns, columns.T @ step
         if not np.isfinite(square).all():
             continue
-        alone.append(_solved(square, towards))
+        alone.append(_solve(square, towards))
         square /= size
         gram += square
         right += towards / size
         equations += len(step)
-        pooled = alone[0] if len(alone) == 1 else _solved(gram, right)
+        pooled = alone[0] if len(alone) == 1 else _solve(gram, right)
         free = max(0, len(step) - n) / len(step)
-        turns = turns and _left(columns, step, alone[-1]) < _EXPLAINED * free
+        turns = turns and _unexplained(columns, step, alone[-1]) < _EXPLAINED * free
         enough = not turns and len(alone) >= _FEW and equations >= 3 * n
         if enough or len(alone) == _MOST:
             break
     return np.max(alone, axis=0) if turns and len(alone) > 1 else pooled
 
 
-def _solved(gram: Floats, right: Floats) -> Floats:
+def _solve(gram: Floats, right: Floats) -> Floats:
     scale = np.sqrt(np.diag(gram))
     scale = np.where(scale > 0, scale, 1.0)
     damped = gram / scale
@@ -217,31 +219,31 @@ def _solved(gram: Floats, right: Floats) -> Floats:
     return np.asarray(found) / scale
 
 
-def _left(columns: Floats, step: Floats, shares: Floats) -> float:
-    """The share of a step's square that these do not explain."""
+def _unexplained(columns: Floats, step: Floats, shares: Floats) -> float:
+    """Share of a step's square that the solution does not explain."""
     rest = step - columns @ shares
     return float(rest @ rest / (step @ step))
 
 
 def _steps(view: View) -> Iterator[int]:
-    """Rounds whose sum is seen, or what the model did next."""
+    """Yields the rounds whose sum the view shows, or whose next model it shows."""
     for place, seen in enumerate(view.rounds):
         if seen.shuffled or seen.aggregate or (seen.broadcast and view.rounds[place + 1 :]):
             yield place
 
 
-def _sent(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
+def _send(view: View, place: int, profiles: sparse.csr_array, seed: int) -> dict[str, Component]:
     client = view.public.client
-    assert client is not None, "it does not solve this view"
+    assert client is not None, "asked by solves"
     rng = np.random.default_rng(seed)
     return dict(client(profiles, view.rounds[place].broadcast, rng).components)
 
 
-def _known(
+def _observed_steps(
     view: View, place: int, sent: dict[str, Component]
 ) -> dict[str, tuple[Floats, tuple[Floats, ...]]]:
-    """By name of a component, the sum or step that is seen of it, and what else may be in it."""
-    seen, found = view.rounds[place], {}
+    """The sum or step of each component, by name, and other terms that it may contain."""
+    seen, steps = view.rounds[place], {}
     if seen.shuffled or seen.aggregate:
         sums = seen.aggregate or {n: part.total() for n, part in (seen.shuffled or {}).items()}
         return {
@@ -257,32 +259,32 @@ def _known(
         tables = [np.asarray((each.broadcast or {}).get(key, 0.0), np.float64) for each in models]
         if all(table.shape == part.shape for table in tables):
             *before, base, after = tables
-            found[name] = after - base, (base, *(base - each for each in before))
-    return found
+            steps[name] = after - base, (base, *(base - each for each in before))
+    return steps
 
 
 def _equations(view: View, place: int, profiles: sparse.csr_array) -> tuple[Floats, Floats]:
-    """Columns (m, n) of messages, and the step (m,), both without what else may be in a step."""
+    """Columns (m, n) of messages, and the step (m,), both without the other terms of a step."""
     n = profiles.shape[0]
-    sent = _sent(view, place, profiles, 0)
-    known = _known(view, place, sent)
+    sent = _send(view, place, profiles, 0)
+    known = _observed_steps(view, place, sent)
     whole = sum(step.size for step, _ in known.values())
     chosen = np.zeros(whole, np.bool_)
     chosen[np.random.default_rng(0).permutation(whole)[: NUMBERS // max(1, n)]] = True
     columns, steps = np.empty((n, np.count_nonzero(chosen))), np.empty(np.count_nonzero(chosen))
     first = passed = 0
     for name, (step, others) in known.items():
-        mine = np.flatnonzero(chosen[passed : passed + step.size])
-        here = slice(first, first + len(mine))
+        entries = np.flatnonzero(chosen[passed : passed + step.size])
+        here = slice(first, first + len(entries))
         first, passed = here.stop, passed + step.size
-        beside = np.stack([each.ravel()[mine] for each in others], axis=1) if others else None
+        beside = np.stack([each.ravel()[entries] for each in others], axis=1) if others else None
         base = beside[:, 0] if beside is not None and sent[name].kind is Kind.MODEL else 0.0
-        basis = np.zeros((len(mine), 0)) if beside is None else np.linalg.qr(beside)[0]
+        basis = np.zeros((len(entries), 0)) if beside is None else np.linalg.qr(beside)[0]
 
         def alone(moved: Floats, basis: Floats = basis) -> Floats:
             return np.asarray(moved - (moved @ basis) @ basis.T)
 
-        steps[here] = alone(step.ravel()[mine])
+        steps[here] = alone(step.ravel()[entries])
         for some, dense in blocks(sent[name]):
-            columns[some, here] = alone(dense.reshape(len(dense), -1)[:, mine] - base)
+            columns[some, here] = alone(dense.reshape(len(dense), -1)[:, entries] - base)
     return columns.T, steps

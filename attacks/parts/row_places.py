@@ -1,4 +1,4 @@
-"""Places of item rows along the directions of their senders, and which item each row is."""
+"""Positions of item rows along the direction of their sender, and the item that each row is for."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ from scipy.special import betainc, expit
 
 from fedrec_auditor.attacks.parts.uploads import ModelMessages
 
-# Places of the rows of noisy item tables along the directions of their senders.
+# Positions of the rows of noisy item tables along the direction of their sender.
 #
-# Of every message, its entries passed through the score function of the noise. Their rows are
-# x = a w + noise of deviation s: see ``readers.noisy_rows``, steps 1 and 2.
+# The entries of every message pass through the score function of the noise. Their rows are then
+# x = a w + noise of standard deviation s: see ``readers.noisy_rows``, steps 1 and 2.
 
 Floats = NDArray[np.float64]
 
-_PEAKED = 0.752  # mean size over root mean square: .707 of a Laplace, .798 of a normal distribution
+_PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
-LUCK = 3.3  # deviations, of normal and of Tracy and Widom's laws: by chance once in a thousand
-_CHANCE = 1e-3  # of a vector that is as near to a direction, at any angle alike
-_TURNED = 0.9  # of what two rounds would have in common, turned back, and have at most as they are
-_AT_ONCE = 2**23  # numbers of messages that are held
+MAX_BY_CHANCE = (
+    3.3  # deviations that chance exceeds once in a thousand, of normal and Tracy-Widom laws
+)
+_CHANCE = 1e-3  # largest probability that a random vector is as near to a direction
+_TURNED = 0.9  # largest share of the overlap after turning that rounds may have before it
+_AT_ONCE = 2**23  # numbers of messages in memory at once
 _LEAST, _TINY = 1e-3, 1e-30
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Senders ``whose`` (T,) of messages, ascending, and each row's place in deviations (T, M).
+class RowPositions:
+    """Position of each row of each message along its sender's direction.
 
-    ``signed`` says that users' directions point the same way, as far as can be told, ``alike`` that
-    they share more than they differ by, and ``up`` that this way is known, by vectors of users.
+    whose: sender of each message, ascending (T,)
+    values: positions of the rows, in standard deviations (T, M)
+    signed: True if the data show that users' directions point the same way
+    alike: True if the directions share more than they differ by
+    up: True if the sign of the directions is known, from vectors of users
     """
 
     whose: NDArray[np.int64]
@@ -43,10 +48,10 @@ class Places:
     alike: bool
     up: bool
 
-    def of(self, users: NDArray[np.int64]) -> Places:
-        """Those of ``users``."""
-        mine = np.isin(self.whose, users)
-        return Places(self.whose[mine], self.values[mine], self.signed, self.alike, self.up)
+    def of(self, users: NDArray[np.int64]) -> RowPositions:
+        """The positions in messages of ``users``."""
+        rows = np.isin(self.whose, users)
+        return RowPositions(self.whose[rows], self.values[rows], self.signed, self.alike, self.up)
 
 
 def places(
@@ -55,44 +60,47 @@ def places(
     users: NDArray[np.int64],
     vectors: Floats | None = None,
     popular: Floats | None = None,
-) -> Places | None:
-    """Of ``common`` and of other ``users`` (ascending), by what ``common`` ones tell together.
+) -> RowPositions | None:
+    """Positions of the rows in messages of ``common`` and of other ``users`` (both ascending).
 
-    Directions point along ``vectors`` (n, d) of them all, ascending, where these are sent.
+    rounds: messages about the item table, by rounds
+    common: users from whom common parameters are estimated
+    vectors: vectors that the users sent, to point directions along; all users, ascending (n, d)
+    popular: log-odds of the items, if popularity is known (M,)
 
-    None where they tell nothing: the places by even columns and by odd ones do not go together,
-    beyond what a message's rows and an item's rows have in common. Three passes over the messages.
+    None if the messages are uninformative: the positions from even columns and from odd ones do not
+    correlate, beyond common effects of a message and of an item. Three passes over the messages.
     """
-    asked = np.union1d(common, users)
+    union = np.union1d(common, users)
     width, items = rounds[0].component.shape[1], rounds[0].component.shape[0]
     turns = _turns(rounds, common)
-    grams = np.zeros((len(asked), 2, width, width), dtype=np.float32)
-    counts, sums, pooling = np.zeros(len(asked)), np.zeros((items, width)), np.isin(asked, common)
+    grams = np.zeros((len(union), 2, width, width), dtype=np.float32)
+    counts, sums, pooling = np.zeros(len(union)), np.zeros((items, width)), np.isin(union, common)
     for sent, turn in zip(rounds, turns, strict=True):
-        for whose, change, _ in sent.changes_of(asked):
-            rows = scored(change)
+        for whose, change, _ in sent.changes_of(union):
+            rows = noise_scores(change)
             for half in (0, 1):
                 part = rows[:, half::2] @ turn[half]
                 grams[whose, half] += part.transpose(0, 2, 1) @ part
                 sums[half::2] += part[pooling[whose]].sum(axis=0)
             counts[whose] += change.any(axis=(1, 2))
-    told = pooling & (counts > 0)
+    usable = pooling & (counts > 0)
     sizes = np.array([-(-items // 2), items // 2])
-    if not told.any() or items < 2:
+    if not usable.any() or items < 2:
         return None
-    messages = counts[told].sum()
-    pooled = np.einsum("nhde->hde", grams[told], dtype=np.float64) / messages
-    shared = _shared(pooled / sizes[:, None, None], sums / messages, messages, popular)
+    messages = counts[usable].sum()
+    pooled = np.einsum("nhde->hde", grams[usable], dtype=np.float64) / messages
+    shared = _find_shared(pooled / sizes[:, None, None], sums / messages, messages, popular)
     noise = float(np.median(np.linalg.eigvalsh(pooled.sum(axis=0)))) / items
     if not noise:
         return None
     grams /= np.float32(noise)
-    along = np.zeros((len(asked), 2, width))
+    along = np.zeros((len(union), 2, width))
     signed = alike = True
-    for half, other in ((0, 1), (1, 0)):  # of half of the rows, by the others
-        mean = pooled[other] / sizes[other] / noise
+    for half, rest in ((0, 1), (1, 0)):  # directions for half of the rows, from the other half
+        mean = pooled[rest] / sizes[rest] / noise
         beyond_noise, more, along[:, half] = _directions(
-            grams[:, other].astype(np.float64), counts * sizes[other], mean, told, shared[other]
+            grams[:, rest].astype(np.float64), counts * sizes[rest], mean, usable, shared[rest]
         )
         signed, alike = signed and beyond_noise, alike and more
     along[:, 1] *= _sign(np.einsum("nd,nd->n", along[:, 0], along[:, 1]))[:, None]
@@ -101,18 +109,18 @@ def places(
         main = np.linalg.eigh(both.T @ both)[1][:, -1]
         along *= _sign(both @ main)[:, None, None]
     mean = np.einsum("rhde,nhe->nd", turns[:, ::-1], along)
-    ends = None if vectors is None else _ends(mean, vectors, signed)
+    ends = None if vectors is None else _find_signs(mean, vectors, signed)
     if ends is not None:
         along *= ends[:, None, None]
-    found = _placed(rounds, turns, asked, along / np.sqrt(noise), told)
-    return None if found is None else Places(*found, signed, alike, ends is not None)
+    placed = _locate_rows(rounds, turns, union, along / np.sqrt(noise), usable)
+    return None if placed is None else RowPositions(*placed, signed, alike, ends is not None)
 
 
 def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray[np.float32]:
     """Orthogonal matrices (R, 2, d, d) that take even and odd rows of each round to one frame.
 
-    A model that learns turns directions: as many consecutive rounds as bring a message per user
-    have one matrix (orthogonal Procrustes), the identity if they are not surely turned.
+    Directions turn while the model learns. Consecutive rounds with about one message per user share
+    a matrix (orthogonal Procrustes), which is the identity unless a turn is significant.
     """
     width = rounds[0].component.shape[1]
     first = np.cumsum([0] + [len(sent.users) for sent in rounds[:-1]]) // max(len(users), 1)
@@ -124,9 +132,9 @@ def _turns(rounds: Sequence[ModelMessages], users: NDArray[np.int64]) -> NDArray
     surest = np.argmax(np.trace(grams, axis1=-2, axis2=-1).sum(axis=-1).diagonal())
     for group, half in np.ndindex(turns.shape[:2]):
         gram = grams[group, surest, half]
-        left, sizes, right = np.linalg.svd(gram + _LEAST * np.eye(width))
-        if np.trace(gram) + LUCK * np.sqrt(width) < _TURNED * sizes.sum():
-            turns[group, half] = left @ right
+        left_vectors, sizes, right_vectors = np.linalg.svd(gram + _LEAST * np.eye(width))
+        if np.trace(gram) + MAX_BY_CHANCE * np.sqrt(width) < _TURNED * sizes.sum():
+            turns[group, half] = left_vectors @ right_vectors
     return turns[groups]
 
 
@@ -135,9 +143,10 @@ def _between(
 ) -> Floats:
     """Gram matrices of even and of odd rows between groups of rounds, (G, G, 2, d, d), denoised.
 
-    Noise is independent between rounds, while own items stay. So they are made of the leading
-    eigenvectors of the Gram matrix of rows, less their item's mean, between groups: of noise alone
-    its entries have variance 1, and Wigner's semicircle its spectrum.
+    Noise is independent between rounds, while a user's items stay the same. The matrices keep only
+    the leading eigenvectors of the Gram matrix of rows between groups, after subtraction of each
+    item's mean. Under noise alone its entries have variance 1, and its spectrum follows Wigner's
+    semicircle.
     """
     items, width = rounds[0].component.shape
     kinds = int(groups[-1]) + 1
@@ -149,7 +158,7 @@ def _between(
         rows = np.zeros((len(some), items, kinds, width), dtype=np.float32)
         for group, sent in zip(groups, rounds, strict=True):
             for whose, change, _ in sent.changes_of(some):
-                rows[whose, :, group] += scored(change)
+                rows[whose, :, group] += noise_scores(change)
                 sent_by[start + whose, group] += change.any(axis=(1, 2))
         sums += rows.sum(axis=0)
         for half in (0, 1):
@@ -157,12 +166,12 @@ def _between(
             cross[half] += flat.T @ flat
     senders = np.maximum(np.count_nonzero(sent_by, axis=0), 1)
     means = sums / np.sqrt(senders)[:, None]
-    signals = [_denoised(cross[half], means[half::2], sent_by) for half in (0, 1)]
+    signals = [_denoise(cross[half], means[half::2], sent_by) for half in (0, 1)]
     return np.stack(signals, axis=2)
 
 
-def _denoised(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
-    """Gram matrices (G, G, d, d) from ``cross`` (G d, G d), the ``means`` (m, G, d) taken away.
+def _denoise(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
+    """Denoised Gram matrices (G, G, d, d) from ``cross`` (G d, G d) less ``means`` (m, G, d).
 
     ``sent_by`` (n, G) counts the messages of each user in each group of rounds.
     """
@@ -177,18 +186,22 @@ def _denoised(cross: Floats, means: Floats, sent_by: Floats) -> Floats:
     deviation = noise * np.sqrt(pairs)[:, None, :, None]
     blocks[:] = np.divide(blocks, deviation, out=np.zeros_like(blocks), where=deviation > 0)
     values, vectors = np.linalg.eigh(cross)
-    values[values <= 2 * np.sqrt(len(cross)) + LUCK * len(cross) ** (-1 / 6)] = 0
+    values[values <= 2 * np.sqrt(len(cross)) + MAX_BY_CHANCE * len(cross) ** (-1 / 6)] = 0
     signal: Floats = (vectors * values) @ vectors.T
     return signal.reshape(kinds, width, kinds, width).transpose(0, 2, 1, 3)
 
 
-def _shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
-    """The direction in which own items of all users go, (2, d), as even and odd rows show it.
+def _find_shared(grams: Floats, means: Floats, messages: float, items: Floats | None) -> Floats:
+    """Common direction of the positives of all users, from even and from odd rows: (2, d).
 
-    By the mean Gram matrices (2, d, d) of a row and the mean rows (M, d) of all ``messages``. It is
-    in the span of the eigenvectors that noise does not reach. The mean row of an item grows with
-    the share of users who met it, so that regression on the known shares gives the direction;
-    without them it is the strongest eigenvector.
+    grams: mean Gram matrix of a row, for even and odd rows (2, d, d)
+    means: mean row of each item (M, d)
+    messages: number of messages
+    items: log-odds of the items, if popularity is known (M,)
+
+    The direction is in the span of the eigenvectors above the noise. The mean row of an item grows
+    with the share of users who interacted with it, so that regression on known shares gives the
+    direction; without them it is the strongest eigenvector.
     """
     width = means.shape[1]
     ways = np.zeros((2, width))
@@ -197,7 +210,7 @@ def _shared(grams: Floats, means: Floats, messages: float, items: Floats | None)
         size = messages * len(profile)
         values, basis = np.linalg.eigh(grams[half])
         noise = max(float(np.median(values)), _TINY)
-        kept = values > noise * _edge(np.array(width / size), np.array(size))
+        signal = values > noise * _edge(np.array(width / size), np.array(size))
         slope = np.eye(width)[-1]
         if items is not None:
             profile = profile @ basis
@@ -208,17 +221,17 @@ def _shared(grams: Floats, means: Floats, messages: float, items: Floats | None)
             known = shares @ profile / total
             error = np.mean((profile - shares[:, None] * known) ** 2, axis=0) / total
             known *= np.maximum(1 - error / np.maximum(known**2, _TINY), 0)
-            slope = known if (known * kept).any() else slope
-        ways[half] = basis @ (slope * kept)
+            slope = known if (known * signal).any() else slope
+        ways[half] = basis @ (slope * signal)
         ways[half] /= max(np.linalg.norm(ways[half]), _TINY)
     return ways
 
 
-def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
-    """+1 where a user's direction (n, d) points along the user's vector (n, d), else -1.
+def _find_signs(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
+    """+1 if a user's direction (n, d) points along the user's vector (n, d), else -1: (n,).
 
-    A vector may be no nearer to the direction than by chance: where directions are ``signed`` most
-    vectors decide for it. None where all are so.
+    A vector may be no nearer to the direction than by chance. If directions are ``signed``, the
+    other vectors together then decide. None if all vectors are like that.
     """
     toward = np.einsum("nd,nd->n", along, vectors)
     squares = (along**2).sum(axis=1) * (vectors**2).sum(axis=1)
@@ -230,57 +243,63 @@ def _ends(along: Floats, vectors: Floats, signed: bool) -> Floats | None:
     return np.where(sure | (not signed), _sign(toward), _sign(toward[sure].sum()))
 
 
-def _placed(
+def _locate_rows(
     rounds: Sequence[ModelMessages],
     turns: NDArray[np.float32],
-    asked: NDArray[np.int64],
+    union: NDArray[np.int64],
     along: Floats,
-    told: NDArray[np.bool_],
+    usable: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
     owners, parts = [], []
     for sent, turn in zip(rounds, turns, strict=True):
-        for whose, change, _ in sent.changes_of(asked):
-            rows, moved = scored(change), change.any(axis=(1, 2))
-            place = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
+        for whose, change, _ in sent.changes_of(union):
+            rows, moved = noise_scores(change), change.any(axis=(1, 2))
+            positions = np.zeros((2, *rows.shape[:2]), dtype=np.float32)
             ways = np.einsum("hde,nhe->nhd", turn[::-1], along[whose]).astype(np.float32)
             for half in (0, 1):
                 for column in (0, 1):
-                    place[column, :, half::2] = (
+                    positions[column, :, half::2] = (
                         rows[:, half::2, column::2] @ ways[:, half, column::2, None]
                     )[:, :, 0]
             owners.append(whose[moved])
-            parts.append(place[:, moved])
+            parts.append(positions[:, moved])
     whose = np.concatenate(owners)
     order = np.argsort(whose, kind="stable")
-    place, whose = np.concatenate(parts, axis=1)[:, order], whose[order]
-    if not _together(place[:, told[whose]]):
+    positions, whose = np.concatenate(parts, axis=1)[:, order], whose[order]
+    if not _together(positions[:, usable[whose]]):
         return None
-    return asked[whose], place.sum(axis=0)
+    return union[whose], positions.sum(axis=0)
 
 
 def _together(place: NDArray[np.float32]) -> bool:
-    """Whether two independent places (2, T, M) of each row go together, for sure."""
+    """True if two independent positions (2, T, M) of each row correlate significantly."""
     rest = place - place.mean(axis=1, keepdims=True)
     rest -= rest.mean(axis=2, keepdims=True)
     products = (rest[0] * rest[1]).astype(np.float64)
-    return bool(products.sum() > LUCK * np.sqrt((products**2).sum()))
+    return bool(products.sum() > MAX_BY_CHANCE * np.sqrt((products**2).sum()))
 
 
 def _directions(
-    grams: Floats, rows: Floats, mean: Floats, told: NDArray[np.bool_], shared: Floats
+    grams: Floats, rows: Floats, mean: Floats, usable: NDArray[np.bool_], shared: Floats
 ) -> tuple[bool, bool, Floats]:
-    """Directions of length 1 or 0, (n, d), by Gram matrices of so many ``rows``, of noise 1.
+    """Directions of users, (n, d), of length 1 or 0, with two flags before them.
 
-    Before them: whether the ``mean`` has an eigenvalue beyond those of noise, and whether users
+    The flags say whether the ``mean`` has an eigenvalue above those of noise, and whether users
     share more of a direction than they differ by.
+
+    grams: Gram matrix of each user's rows, of noise variance 1 (n, d, d)
+    rows: number of rows in each Gram matrix (n,)
+    mean: mean Gram matrix per row (d, d)
+    usable: mask of the users from whom common parameters are estimated (n,)
+    shared: common direction, or zero (d,)
     """
     width = len(mean)
     values, basis = np.linalg.eigh(mean)
-    kept = values > _edge(np.array(width / rows[told].sum()), rows[told].sum())
-    own = grams - (basis * kept) @ basis.T @ grams  # outside of what users have in common
-    own = own - own @ ((basis * kept) @ basis.T)
-    single = _strengths(own[told], rows[told], width - int(kept.sum())).mean() / width
-    variances = np.where(kept, values - 1, 0) + single
+    signal = values > _edge(np.array(width / rows[usable].sum()), rows[usable].sum())
+    own = grams - (basis * signal) @ basis.T @ grams  # outside the common directions
+    own = own - own @ ((basis * signal) @ basis.T)
+    single = _strengths(own[usable], rows[usable], width - int(signal.sum())).mean() / width
+    variances = np.where(signal, values - 1, 0) + single
     if not variances.any():
         variances[-1] = _TINY
     turned = basis.T @ grams @ basis
@@ -292,34 +311,34 @@ def _directions(
         squared = np.maximum(far / np.maximum(rows, 1) - 1, _LEAST)
         lengths = np.sqrt(squared)[:, None]
         vectors = lengths * middle
-        variances = variances / squared[told].mean()
+        variances = variances / squared[usable].mean()
     else:
         lengths = np.ones((len(grams), 1))
         vectors = np.linalg.eigh(turned)[1][:, :, -1]
-        if kept.any():
-            vectors = np.tile(np.sqrt(variances) * kept, (len(grams), 1))
+        if signal.any():
+            vectors = np.tile(np.sqrt(variances) * signal, (len(grams), 1))
     for _ in range(_STEPS):
         size = 1 + np.einsum("nd,nd->n", vectors, vectors)[:, None]
-        seen = np.einsum("nde,ne->nd", turned, vectors) / size
-        squares = rows[:, None] / size + np.einsum("nd,nd->n", vectors, seen)[:, None] / size
+        projected = np.einsum("nde,ne->nd", turned, vectors) / size
+        squares = rows[:, None] / size + np.einsum("nd,nd->n", vectors, projected)[:, None] / size
         spread = np.maximum(lengths**2, strength) * variances
-        vectors = (spread * seen + lengths * middle) / (squares * spread + 1)
+        vectors = (spread * projected + lengths * middle) / (squares * spread + 1)
         if common:
             doubt = spread / (squares * spread + 1)
-            lengths = np.maximum(seen @ middle[:, None] / np.maximum(squares, _TINY), _LEAST)
-            weight = np.sum(lengths[told] ** 2)
-            middle = np.sum((lengths * vectors)[told], axis=0) / weight
+            lengths = np.maximum(projected @ middle[:, None] / np.maximum(squares, _TINY), _LEAST)
+            weight = np.sum(lengths[usable] ** 2)
+            middle = np.sum((lengths * vectors)[usable], axis=0) / weight
             middle /= np.linalg.norm(middle)
             away = (vectors - lengths * middle) ** 2 + doubt
-            variances = np.sum(away[told], axis=0) / weight
+            variances = np.sum(away[usable], axis=0) / weight
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if common and float(variances.sum()) > 1:  # users share less than they differ by
-        return _directions(grams, rows, mean, told, np.zeros(width))
-    return bool(kept.any()), common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
+        return _directions(grams, rows, mean, usable, np.zeros(width))
+    return bool(signal.any()), common, (vectors / np.maximum(lengths, _TINY)) @ basis.T
 
 
 def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
-    """Squared lengths (n,) of directions, 0 where noise in ``width`` columns reaches as far."""
+    """Squared lengths (n,) of directions; 0 if noise in ``width`` columns explains them."""
     ratio = np.maximum(width, 1) / np.maximum(rows, 1)
     top = np.linalg.eigvalsh(grams)[:, -1] / np.maximum(rows, 1)
     above = top - 1 - ratio
@@ -328,22 +347,25 @@ def _strengths(grams: Floats, rows: Floats, width: int) -> Floats:
 
 
 def _edge(ratio: Floats, rows: NDArray[np.float64]) -> Floats:
-    """What the largest eigenvalue of noise reaches once in a thousand times.
+    """Value that the largest eigenvalue of a Gram matrix of noise exceeds once in a thousand times.
 
-    Of Gram matrices of ``rows`` of so many columns a row; Marchenko and Pastur's edge, and Tracy
-    and Widom's fluctuations (Johnstone 2001).
+    ``rows`` is the number of rows, ``ratio`` the number of columns per row. Computed from Marchenko
+    and Pastur's edge and Tracy and Widom's fluctuations (Johnstone 2001).
     """
     root = np.sqrt(ratio)
     beyond = np.maximum(rows, 1) ** (-2 / 3) * np.maximum(ratio, _TINY) ** (-1 / 6)
-    return np.asarray((1 + root) ** 2 + LUCK * beyond * (1 + root) ** (4 / 3))
+    return np.asarray((1 + root) ** 2 + MAX_BY_CHANCE * beyond * (1 + root) ** (4 / 3))
 
 
 def _sign(values: Floats) -> Floats:
     return np.where(values < 0, -1.0, 1.0)
 
 
-def scored(change: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Entries (n, M, d) as the score function of their noise has them, in units of its size."""
+def noise_scores(change: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Score function of the noise at the entries (n, M, d), in units of the noise's scale.
+
+    Laplace noise is assumed for a message if its entries are peaked, else normal noise.
+    """
     size = np.abs(change)
     mean = size.mean(axis=(1, 2), keepdims=True)
     root = np.sqrt(np.mean(size**2, axis=(1, 2), keepdims=True))
@@ -352,43 +374,52 @@ def scored(change: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.where(peaked, np.clip(change / scale, -1, 1), change / scale))
 
 
-# The order of the rows of messages: which item each is, by users whose items are known.
+# Order of the rows in messages: the row of each item, checked with users whose items are known.
 #
-# An order is held against what users met by
+# An order is compared with the users' interactions by
 #
 #     z = (T - mean) / deviation,  T = sum over users u of S(u, items of u),
 #
-# where S is the evidence that readers find in a user's messages, in standard units of that user,
-# and mean and deviation are those of T over all permutations of the users (with few of them, of the
-# rows): popularity alone supports no order, and noise none. An order is fitted as the assignment of
-# rows to items of the largest T, and counts only if users to whom it was not fitted bear it out.
+# where S is the evidence of readers in a user's messages, in standard units of that user, and mean
+# and deviation are those of T over all permutations of the users (of the rows, if there are few
+# users). Popularity alone does not support an order, nor does noise. An order is fitted as the
+# assignment of rows to items with the largest T, and counts only if users outside of the fit
+# support it.
 
 Ints = NDArray[np.int64]
 DEVIATIONS = 6.0
-"""The z from which an order counts."""
+"""Smallest z with which an order counts as supported."""
 SPECIAL = 8
-"""Rows for padding, masks and unknown items, at most."""
+"""Largest number of rows for padding, masks and unknown items."""
 SHIFTS = sorted(range(-SPECIAL, SPECIAL + 1), key=abs)
-"""How far rows may stand from where they are looked for, the nearest first."""
-_BY_USERS = 12  # users from which these are permuted, not rows
+"""Offsets of rows from their expected indices that are tried, the smallest first."""
+_BY_USERS = 12  # smallest number of users with which users are permuted, instead of rows
 _FOLDS, _KEPT = 8, 0.8
-"""Groups of users of whom each is left out once, and the share of z that they must keep."""
-_UNEVEN = 0.8  # deviations of items' agreement over its mean, at most
-_MATCHED = 2048  # rows of which a permutation is fitted, at most
+"""Number of groups of users, each left out once, and the share of z that they must reach."""
+_UNEVEN = 0.8  # largest deviation of items' agreement, as a multiple of its mean
+_MATCHED = 2048  # largest number of rows to which a permutation is fitted
 
 
-def in_standard_units(evidence: Floats, met: sparse.csr_array) -> tuple[Floats, sparse.csr_array]:
-    """Evidence (n, R), and items met (n, M), of users who have both; of mean 0 and deviation 1."""
+def standardise_evidence(
+    evidence: Floats, met: sparse.csr_array
+) -> tuple[Floats, sparse.csr_array]:
+    """Evidence (n, R) of each user at mean 0 and deviation 1, and the user's items ``met`` (n, M).
+
+    Users without items, or with constant evidence, are left out.
+    """
     centred = evidence - evidence.mean(axis=1, keepdims=True)
     size = centred.std(axis=1, keepdims=True)
     some = np.flatnonzero((size[:, 0] > 0) & (np.diff(met.indptr) > 0))
     return centred[some] / size[some], sparse.csr_array(met[some])
 
 
-def support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
-    """Deviations from its mean over permutations of what messages say of their senders' items."""
+def compute_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
+    """The z of an ``order`` (M,), from evidence (n, R) and interactions ``met`` (n, M).
+
+    z compares the evidence on each sender's items with its mean over permutations, in deviations.
+    """
     if len(evidence) >= _BY_USERS:
-        return _of_users(_agreement(evidence, met, order))
+        return _user_support(_agreement(evidence, met, order))
     here, placed = np.flatnonzero(order >= 0), np.zeros(evidence.shape)
     placed[:, order[here]] = met[:, here].toarray()
     placed -= placed.mean(axis=1, keepdims=True)
@@ -396,54 +427,58 @@ def support(evidence: Floats, met: sparse.csr_array, order: Ints) -> float:
     return abs(float((evidence * placed).sum())) / np.sqrt(squares) if squares > 0 else 0.0
 
 
-def uniform_support(evidence: Floats, met: sparse.csr_array, order: Ints) -> tuple[bool, float]:
-    """Deviations of agreement from its mean over histories of the same sizes, of any items.
+def check_uniform_support(
+    evidence: Floats, met: sparse.csr_array, order: Ints
+) -> tuple[bool, float]:
+    """Tests whether items share the support of an order, and computes its z.
 
-    And whether items share it: in many a wrong order some stand where they should.
+    z is the deviation of the agreement from its mean over histories of the same sizes with any
+    items. The flag before it is True if items agree evenly: in many a wrong order, some items are
+    in the right place.
     """
     here, share = np.flatnonzero(order >= 0), np.diff(met.indptr)[:, None] / met.shape[1]
     size = np.sqrt(max((share * (1 - share)).sum(), 1e-12))
     agreement = (evidence[:, order[here]] * (met[:, here].toarray() - share)).sum(axis=0) / size
-    mean, by_luck = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
-    return agreement.var() <= by_luck + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
+    mean, by_chance = float(agreement.mean()), 1 + 3 * np.sqrt(2 / len(here))
+    return agreement.var() <= by_chance + (_UNEVEN * mean) ** 2, mean * np.sqrt(len(here))
 
 
-def dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
-    """Deviations by which messages (n, d) are alike if histories (n, M) of any items are.
+def measure_dependence(messages: Floats, met: NDArray[np.bool_]) -> float:
+    """Correlation of the similarity of messages (n, d) with that of histories (n, M), as a z.
 
-    In whatever order their numbers stand, and whatever they say of the sizes of histories.
+    The order of the numbers in a message has no influence, nor has the size of histories.
     """
-    alike = []
+    similarities = []
     for each in (messages - messages.mean(axis=0), met - met.mean(axis=1, keepdims=True)):
         each = each / np.maximum(np.linalg.norm(each, axis=1, keepdims=True), 1e-12)
-        alike.append((each @ each.T)[np.triu_indices(len(each), 1)])
-    product = alike[0] * alike[1]
+        similarities.append((each @ each.T)[np.triu_indices(len(each), 1)])
+    product = similarities[0] * similarities[1]
     return float(product.sum() / np.sqrt((product**2).sum())) if product.any() else 0.0
 
 
-def complete(order: Ints, rows: int) -> Ints:
-    """An order of which items outside of the rows have those that are left, as far as there are."""
+def fill_order(order: Ints, rows: int) -> Ints:
+    """A copy of the order in which items without a row get the unused rows, as far as they go."""
     outside = np.flatnonzero((order < 0) | (order >= rows))
-    left = np.setdiff1d(np.arange(rows), order)[: len(outside)]
+    unused = np.setdiff1d(np.arange(rows), order)[: len(outside)]
     order = order.copy()
-    order[outside] = np.pad(left, (0, len(outside) - len(left)), constant_values=-1)
+    order[outside] = np.pad(unused, (0, len(outside) - len(unused)), constant_values=-1)
     return order
 
 
-def _of_users(agreement: Floats) -> float:
-    """Agreement of each user's evidence (n,) with the items of each user (n,), added: (n, n)."""
+def _user_support(agreement: Floats) -> float:
+    """The z of the agreement (n, n) of each user's evidence with each user's items."""
     rest = agreement - agreement.mean(axis=0) - agreement.mean(axis=1, keepdims=True)
     rest += agreement.mean()
     spread = np.sqrt((rest**2).sum() / (len(rest) - 1))
-    told = spread > 1e-9 * abs(agreement).max(initial=0)
-    return abs(float(np.trace(rest))) / spread if told else 0.0
+    is_informative = spread > 1e-9 * abs(agreement).max(initial=0)
+    return abs(float(np.trace(rest))) / spread if is_informative else 0.0
 
 
-def fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
-    """The order that fits best, and its support by users who are left out of the fit.
+def fit_order(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None:
+    """The order that fits best, and its support by users outside of the fit.
 
-    None where these do not bear it out: they support it by less than ``_KEPT`` of what those do by
-    whom it is fitted, which a permutation of so many rows overdoes.
+    None if they do not confirm it: their z is below ``DEVIATIONS``, or below ``_KEPT`` times the z
+    of the users of the fit, which a fitted permutation of many rows overstates.
     """
     count, rows = evidence.shape
     if count < _BY_USERS or max(rows, met.shape[1]) > _MATCHED:
@@ -451,21 +486,21 @@ def fitted(evidence: Floats, met: sparse.csr_array) -> tuple[Ints, float] | None
     items, left_out = met.toarray(), np.zeros((count, count))
     for fold in range(_FOLDS):
         out = np.arange(count) % _FOLDS == fold
-        order = _assigned(evidence[~out], items[~out])
+        order = _assign(evidence[~out], items[~out])
         left_out[out] = _agreement(evidence[out], items, order)
-    order = _assigned(evidence, items)
-    support, most = _of_users(left_out), _of_users(_agreement(evidence, items, order))
-    return (order, support) if support >= max(DEVIATIONS, _KEPT * most) else None
+    order = _assign(evidence, items)
+    support, in_sample = _user_support(left_out), _user_support(_agreement(evidence, items, order))
+    return (order, support) if support >= max(DEVIATIONS, _KEPT * in_sample) else None
 
 
 def _agreement(evidence: Floats, met: Any, order: Ints) -> Floats:
-    """Evidence of each user (n,) on the items that each of others (m,) met, added: (n, m)."""
+    """Sum of each user's evidence (n,) on the items of each of m users: (n, m)."""
     here = np.flatnonzero(order >= 0)
     return np.asarray((met[:, here] @ evidence[:, order[here]].T).T)
 
 
-def _assigned(evidence: Floats, items: Floats) -> Ints:
-    """The row of each item (M,), -1 of none, such that most is said of what users met."""
+def _assign(evidence: Floats, items: Floats) -> Ints:
+    """The row of each item (M,), or -1, that maximises the evidence on the users' items."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(evidence.T @ items, maximize=True)

@@ -1,6 +1,6 @@
-"""Whether rows are own items, by their places along the direction of their sender.
+"""Evidence that rows are own items, from their positions along the direction of their sender.
 
-The mixture of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
+The mixture model of ``readers.noisy_rows``, steps 3 and 4, fitted by expectation maximisation.
 """
 
 from __future__ import annotations
@@ -14,31 +14,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.row_places import LUCK, Places
+from fedrec_auditor.attacks.parts.row_places import MAX_BY_CHANCE, RowPositions
 
 Parts = dict[int, NDArray[np.float32]]
 
 _STEPS = 30
-_ALIKE = 10  # of these, at first, in which all messages have one step and all users one share
-_SHARE, _COUNTS = 0.05, 10.0  # of own items among all, at first, and items that it is worth
-_FARTHEST = 12.0  # deviations of a place
-_MOST = 3  # times that a negative is drawn
-_LEVEL = 3.0  # of tilts: one over their variance, at first, anywhere from -1 to 1
-_STEEPEST = 0.95  # tilt
+_ALIKE = 10  # first iterations, in which all messages have one step and all users one share
+_SHARE, _COUNTS = 0.05, 10.0  # initial share of own items, and its weight in items
+_FARTHEST = 12.0  # largest position, in standard deviations
+_MOST = 3  # largest number of times that a negative is drawn
+_LEVEL = 3.0  # inverse prior variance of tilts: that of a uniform distribution on [-1, 1]
+_STEEPEST = 0.95  # largest tilt
 _LEAST, _TINY = 1e-6, 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMixture:
-    """What messages have in common.
+    """Common parameters of all messages.
 
-    ``end`` of directions is up, +-1. Users whose mean place is more than ``turned`` deviations up
-    are upside down, for more rows move down than up. Steps of messages are normal, of mean ``step``
-    and ``variance``; shares of own items beta-distributed, of mean ``share`` and worth ``counts``
-    items. ``items`` (M,) are log-odds that a user of mean share met each, and ``tilts`` (M,), from
-    -1 to 1, how much farther its own items go than negatives: a model that knows an item to be
-    popular leaves little to learn of who met it. ``reach`` (4,) are the steps that a negative goes
-    which is drawn 0, 1, 2, and more times: at most as many.
+    end: sign of the direction in which own items move, +1 or -1
+    turned: mean position, in standard deviations, above which a user's direction is reversed;
+        more rows move down than up
+    step: mean of the messages' step sizes, which are normal
+    variance: variance of the step sizes
+    share: mean of the users' shares of own items, which are beta-distributed
+    counts: weight of the beta prior, in items
+    items: log-odds that a user of mean share interacted with each item (M,)
+    tilts: relative excess of an own item's step over a negative's, from -1 to 1; little is left to
+        learn from the users of an item that the model knows to be popular (M,)
+    reach: steps that a negative moves if drawn 0, 1, 2, or more times, at most that number (4,)
     """
 
     end: float
@@ -53,10 +57,14 @@ class StepMixture:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """Of ``users`` (n,): log-likelihood ``ratio`` (n, M) of own items, and ``shares`` (n,) of them.
+class MixtureFit:
+    """Evidence of a mixture on users.
 
-    ``fit`` is the log-likelihood of the ``mixture`` that tells them.
+    mixture: the mixture
+    users: users (n,)
+    ratio: log-likelihood ratios of own items (n, M)
+    shares: shares of own items (n,)
+    fit: log-likelihood of the mixture
     """
 
     mixture: StepMixture
@@ -66,35 +74,40 @@ class Told:
     fit: float
 
 
-def learned(
-    places: Places, negatives: float, items: NDArray[np.float64] | None = None
+def fit_mixture(
+    places: RowPositions, negatives: float, items: NDArray[np.float64] | None = None
 ) -> StepMixture:
-    """What all these messages have in common, by the likeliest end and sides of users.
+    """Fits the common parameters of messages, with the likeliest sign of directions.
 
-    That is told while all messages have one step.
+    Signs, of all users together and of each user, are compared while all messages have one step.
 
-    ``items`` (M,) are the log-odds that a user met each, where they are known.
+    places: positions of the rows
+    negatives: number of negatives that a device draws per own item
+    items: log-odds that a user interacted with each item, if they are known (M,)
     """
     ends = (1.0, -1.0) if negatives and not places.up else (1.0,)
-    turned = (np.inf,) if places.alike else (np.inf, LUCK, 0.0) if places.signed else (0.0,)
+    turned = (
+        (np.inf,) if places.alike else (np.inf, MAX_BY_CHANCE, 0.0) if places.signed else (0.0,)
+    )
     turned = turned if negatives > 1 else (np.inf,)
     firsts = [_first(places, negatives, *way, items) for way in product(ends, turned)]
-    fit = partial(fitted, places, negatives, learning=True, known=items is not None)
+    fit = partial(fit_evidence, places, negatives, learning=True, known=items is not None)
     likeliest = max(firsts, key=lambda first: fit(first, turns=_ALIKE).fit)
     return fit(likeliest).mixture
 
 
 def _first(
-    places: Places,
+    places: RowPositions,
     negatives: float,
     end: float,
     turned: float,
     items: NDArray[np.float64] | None,
 ) -> StepMixture:
-    """A step and a share, by the mean and the variance of all places.
+    """Initial step and share, from the mean and the variance of all positions.
 
-    Of s own items among all and q negatives for each, at a step of a, the mean is about
-    -(q - 1) s a and the variance, above that of noise, ((q + 1) s + q^2 s^2) a^2 less its square.
+    For a share s of own items, q negatives per own item and a step a, the mean is about
+    -(q - 1) s a, and the variance above that of noise is ((q + 1) s + q^2 s^2) a^2 less the squared
+    mean.
     """
     place, share = places.values, _SHARE
     mean = end * float(place.mean(dtype=np.float64))
@@ -120,26 +133,31 @@ def _first(
     )
 
 
-def fitted(
-    places: Places,
+def fit_evidence(
+    places: RowPositions,
     negatives: float,
     mixture: StepMixture,
     *,
     learning: bool = False,
     known: bool = False,
     turns: int = _STEPS,
-) -> Told:
-    """Each message's step and user's share, by the mixture; itself fitted where it is ``learning``.
+) -> MixtureFit:
+    """Evidence of a mixture, after fitting steps of messages and shares of users.
 
-    Of which ``items`` and their mean ``share`` stay as they are where they are ``known``.
+    places: positions of the rows
+    negatives: number of negatives that a device draws per own item, among all other items
+    mixture: common parameters, or their initial values
+    learning: True to fit the common parameters too
+    known: True to keep ``items`` and their mean ``share``
+    turns: number of iterations
 
-    A device draws ``negatives`` for each own item among the others. Missing information is counted
-    as by Louis (1982): what it leaves uncertain is part of how far users differ.
+    Missing information is counted as by Louis (1982): the uncertainty that it leaves is part of the
+    variance between users.
     """
     users, first, whose = np.unique(places.whose, return_index=True, return_inverse=True)
     if not len(users):
         none = np.zeros((0, places.values.shape[1]), dtype=np.float32)
-        return Told(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
+        return MixtureFit(mixture=mixture, users=users, ratio=none, shares=np.zeros(0), fit=0.0)
     place = np.clip(mixture.end * places.values, -_FARTHEST, _FARTHEST)
     if np.isfinite(mixture.turned):
         sizes = np.add.reduceat(np.ones(len(place)), first) * place.shape[1]
@@ -150,18 +168,18 @@ def fitted(
     for turn in range(turns + 1):
         rate = negatives * shares / (1 - shares)
         own, others = _densities(place, steps, rate[whose] if negatives else None, mixture)
-        mine, rest = (_total(parts) for parts in (own, others))
-        ratio = np.add.reduceat(np.log(mine / rest), first, axis=0)
+        of_own, rest = (_total(parts) for parts in (own, others))
+        ratio = np.add.reduceat(np.log(of_own / rest), first, axis=0)
         prior = mixture.items + (logit(shares) - logit(mixture.share))[:, None]
         odds = ratio + prior.astype(np.float32)
         if turn == turns:
             break
-        met = expit(odds)
+        p_own = expit(odds)
         weight, moved = np.zeros(len(place)), np.zeros(len(place))
         tilted, level = np.zeros(items), np.full(items, _LEVEL)
-        gone = np.full((_MOST + 1, 2), _LEAST)
+        travelled = np.full((_MOST + 1, 2), _LEAST)
         long = steps.astype(np.float32)
-        for parts, given in ((own, met[whose] / mine), (others, (1 - met)[whose] / rest)):
+        for parts, given in ((own, p_own[whose] / of_own), (others, (1 - p_own)[whose] / rest)):
             for times, density in parts.items():
                 if times:
                     chance = given * density
@@ -176,11 +194,11 @@ def fitted(
                     tilted += size * (along - way * size * sums)
                     if times < 0:
                         straight = 1 - mixture.tilts
-                        gone[-times] = [-(straight @ along), straight**2 @ sums]
-        held = met.sum(axis=1, dtype=np.float64)
+                        travelled[-times] = [-(straight @ along), straight**2 @ sums]
+        expected = p_own.sum(axis=1, dtype=np.float64)
         share = mixture.share
         if learning and not known:
-            share = float(np.clip(held.mean() / items, _LEAST, 0.5))
+            share = float(np.clip(expected.mean() / items, _LEAST, 0.5))
         step, variance, counts = mixture.step, mixture.variance, mixture.counts
         if learning and turn < _ALIKE:
             step = max(float(moved.sum() / (weight.sum() + _TINY)), 0.0)
@@ -189,32 +207,32 @@ def fitted(
         else:
             sure = weight + 1 / (variance + _TINY)
             steps = np.maximum((moved + step / (variance + _TINY)) / sure, 0)
-            shares = np.clip((held + counts * share) / (items + counts), _LEAST, 0.5)
+            shares = np.clip((expected + counts * share) / (items + counts), _LEAST, 0.5)
             if learning:
                 step = float(steps.mean())
                 variance = float(np.mean((steps - step) ** 2 + 1 / sure))
-                doubt = np.mean(met * (1 - met), axis=1) / (share * (1 - share))
+                doubt = np.mean(p_own * (1 - p_own), axis=1) / (share * (1 - share))
                 worth = counts + items * np.clip(1 - doubt, 0, 1)
                 apart = np.mean((shares - share) ** 2 + shares * (1 - shares) / worth)
                 counts = max(share * (1 - share) / float(apart) - 1, 3 / share)
         if learning and negatives:
             if turn >= _ALIKE:
-                reach = (gone[:, 0] / np.maximum(gone[:, 1], _TINY)).clip(
+                reach = (travelled[:, 0] / np.maximum(travelled[:, 1], _TINY)).clip(
                     np.arange(_MOST + 1) > 0, np.arange(_MOST + 1)
                 )
                 mixture = replace(mixture, reach=reach)
             tilts = np.clip(tilted / level, -_STEEPEST, _STEEPEST)
             mixture = replace(mixture, tilts=tilts)
         if learning:
-            each = (met.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
-            met_by = mixture.items if known else logit(np.clip(each, _LEAST, 1 - _LEAST))
+            rate = (p_own.sum(axis=0, dtype=np.float64) + share / 2) / (len(users) + 0.5)
+            item_odds = mixture.items if known else logit(np.clip(rate, _LEAST, 1 - _LEAST))
             mixture = replace(
-                mixture, step=step, variance=variance, share=share, counts=counts, items=met_by
+                mixture, step=step, variance=variance, share=share, counts=counts, items=item_odds
             )
     given = expit(prior).astype(np.float32)
     fit = np.log1p(given * np.expm1(np.minimum(ratio, 80))).sum(dtype=np.float64)
     fit += np.log(rest).sum(dtype=np.float64) - _LEVEL / 2 * np.square(mixture.tilts).sum()
-    return Told(mixture=mixture, users=users, ratio=ratio, shares=shares, fit=float(fit))
+    return MixtureFit(mixture=mixture, users=users, ratio=ratio, shares=shares, fit=float(fit))
 
 
 def _densities(
@@ -223,9 +241,10 @@ def _densities(
     rate: NDArray[np.float64] | None,
     mixture: StepMixture,
 ) -> tuple[Parts, Parts]:
-    """Of own items and of others, by how many steps up they went, each (T, M), times its chance.
+    """Densities (T, M) of own items and of other items, by the number of steps that they move up.
 
-    Others are drawn ``rate`` (T,) times in the mean; None where only own items move, either way.
+    Each density is weighted by its probability. Other items are drawn ``rate`` (T,) times on
+    average; with None only own items move, in either direction.
     """
 
     def normal(times: int, chance: NDArray[np.float64] | float) -> NDArray[np.float32]:
@@ -241,7 +260,7 @@ def _densities(
 
 
 def _farther(times: int, mixture: StepMixture) -> NDArray[np.float32]:
-    """By how many steps a row goes up, (M,), that goes up ``times``: of rows that go down fewer."""
+    """Steps up (M,) of a row that moves up ``times``; rows that move down have a shorter reach."""
     far = np.sign(times) * mixture.reach[abs(times)] * (1 + np.sign(times) * mixture.tilts)
     return np.asarray(far, dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""Attribute inference as supervised learning, whatever the classifier, and its scores."""
+"""Attribute inference as supervised learning with any classifier, and its figures of merit."""
 
 from __future__ import annotations
 
@@ -13,63 +13,66 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.base import AttackFamily, Background, Labels
-from fedrec_auditor.attacks.parts.inputs import Input, KnownProducts, Mixed, condense
-from fedrec_auditor.attacks.parts.uploads import names, unread
+from fedrec_auditor.attacks.parts.inputs import Blend, Input, KnownProducts, add_readings
+from fedrec_auditor.attacks.parts.uploads import explain, names
 from fedrec_auditor.targets.transcript import View
 
 
 def tally_of(
     truth: NDArray[np.int64], guessed: NDArray[np.int64], classes: int
 ) -> NDArray[np.float64]:
-    """Of each class how often it was guessed right, is true, was guessed: (..., 3, C).
+    """Counts of correct guesses, of members, and of guesses, for each class: (..., 3, C).
 
     ``truth`` (n,) and ``guessed`` (..., n) are codes.
     """
     eye = np.eye(classes)
-    true, said = np.broadcast_arrays(eye[truth], eye[guessed])
-    return np.stack([(true * said).sum(axis=-2), true.sum(axis=-2), said.sum(axis=-2)], axis=-2)
+    true, guess = np.broadcast_arrays(eye[truth], eye[guessed])
+    return np.stack([(true * guess).sum(axis=-2), true.sum(axis=-2), guess.sum(axis=-2)], axis=-2)
 
 
 def f1_of_classes(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F1 of each class, of tallies (..., 3, C) as ``tally_of`` has them: (..., C)."""
+    """F1 of each class, from the tallies (..., 3, C) of ``tally_of``: (..., C)."""
     hits, truth, guessed = np.moveaxis(tally, -2, 0)
     sizes = truth + guessed
     return np.asarray(np.divide(2.0 * hits, sizes, out=np.zeros(np.shape(hits)), where=sizes > 0))
 
 
 def macro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of the classes' F1, of tallies (..., 3, C); a class that does not occur counts as 0."""
+    """Mean F1 over classes, from tallies (..., 3, C); a class that does not occur counts as 0."""
     return np.asarray(f1_of_classes(tally).mean(axis=-1))
 
 
 def auc_of_classes(codes: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over classes of the area under each one's ROC against all others; 1/2 without any.
+    """Mean over classes of the area under the ROC of a class against the rest: (...).
 
-    ``codes`` (n,) and ``scores`` (n, ..., C), larger for likelier classes; classes that none or all
-    have do not count. Of shape (...).
+    codes: true classes (n,)
+    scores: larger for likelier classes (n, ..., C)
+
+    Classes with no member or with all members do not count; without any other class it is 1/2.
     """
     from scipy.stats import rankdata
 
     n, classes = len(codes), np.arange(scores.shape[-1])
     members = codes[:, None] == classes
     k = members.sum(axis=0)
-    told = (k > 0) & (k < n)
-    if not told.any():
+    usable = (k > 0) & (k < n)
+    if not usable.any():
         return np.full(scores.shape[1:-1], 0.5)
-    sums = np.einsum("n...c,nc->...c", rankdata(scores[..., told], axis=0), members[:, told])
-    k = k[told]
+    sums = np.einsum("n...c,nc->...c", rankdata(scores[..., usable], axis=0), members[:, usable])
+    k = k[usable]
     return np.asarray(((sums - k * (k + 1) / 2) / (k * (n - k))).mean(axis=-1))
 
 
 def placements(
     codes: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[tuple[float, NDArray[np.float64]]]:
-    """Of each class that some but not all have: its area, and each row's influence on it (n,).
+    """Area under the ROC of each class, and the influence of each row on it: [(area, (n,))].
 
-    The sum of the squared influences is the variance of the area (DeLong, DeLong and
-    Clarke-Pearson 1988, from each row's share of the other kind that it outranks), without bias. A
-    single member or non-member says nothing of how its kind varies: it counts as far from the mean
-    as the area leaves room for, sqrt(area (1 - area)).
+    Classes with no member or with all members are left out. The sum of the squared influences is an
+    unbiased estimate of the variance of the area (DeLong, DeLong and Clarke-Pearson 1988, from each
+    row's share of the opposite kind that it outranks). A single member, or non-member, does not
+    show how its kind varies: its deviation is set to the largest one possible for this area,
+    sqrt(area (1 - area)).
     """
     from scipy.stats import rankdata
 
@@ -83,7 +86,7 @@ def placements(
         within = np.empty(n)
         within[members] = rankdata(scores[members, code])
         within[~members] = rankdata(scores[~members, code])
-        beaten = ranks - within  # of the other kind, ties by half
+        beaten = ranks - within  # rows of the opposite kind, ties by half
         area = float(beaten[members].sum()) / (k * (n - k))
         share = np.where(members, beaten / (n - k), 1 - beaten / k)
         sizes = np.where(members, k, n - k)
@@ -93,35 +96,39 @@ def placements(
     return classes
 
 
-# Attribute inference as supervised learning, whatever the classifier.
+# Attribute inference as supervised learning with any classifier.
 #
 # Zhang et al., "Comprehensive Privacy Analysis on Federated Recommender System against Attribute
 # Inference Attacks", section 3.3: the server knows the attribute of some users, learns the map from
-# uploads to attribute on them, and applies it to all others. It also has ``Background.side``, the
-# users' other attributes; without any upload it learns from those alone.
+# uploads to attribute on them, and applies it to all other users. It also has ``Background.side``,
+# the users' other attributes; without any upload it learns from these alone.
 
 NO_UPLOAD, MAJORITY, FREQUENCIES = "no upload", "most frequent class", "class frequencies"
-"""Ways to guess without uploads: from the other attributes, or by how frequent classes are."""
+"""Ways to guess without uploads: from the other attributes, or by the frequencies of classes."""
 _FOLDS = 3
 _GUESSES = 32  # repetitions of random guesses, so that they are compared by their mean
 _CHECKED = 600
-_PENALTY = 1.0  # of the mean squared length of the known rows
+_PENALTY = 1.0  # multiple of the mean squared length of the known rows
 _PENALTIES = np.geomspace(0.1, 300.0, 8)
-_TELLING = 0.02  # of area under ROC, by which a reading is e times the weight of another
-_ALIKE = 9  # decimals of a guess of size 1 that all processors agree on
+_TELLING = 0.02  # difference in area under the ROC that changes a reading's weight e times
+_ALIKE = 9  # decimals of a guess of size 1 that are equal on all processors
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One draw of known users: what a classifier may read of them, and of those to be guessed.
+    """Input of a classifier: one draw of known users, and the users to guess.
 
-    ``known`` (k,) and ``unknown`` (m,) are users, ``codes`` (k,) the known ones' classes, numbered
-    from 0 without gaps, ``side`` (n_users, s) all users' other attributes. A user who sent nothing
-    of what is read has the mean, zero. Beside thousands of columns of uploads a few others would
-    drown: ``side`` is scaled to the same total variance.
+    read: reading of the uploads, None without uploads
+    known: users with known class (k,)
+    unknown: users to guess (m,)
+    codes: classes of the known users, numbered from 0 without gaps (k,)
+    side: other attributes of all users, or None (n_users, s)
+
+    A user who sent none of the messages read has the mean values, zero. ``side`` is scaled to the
+    total variance of the uploads; otherwise its few columns would drown among thousands.
     """
 
-    read: Input | Mixed | None
+    read: Input | Blend | None
     known: NDArray[np.int64]
     unknown: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -129,22 +136,22 @@ class Problem:
 
     @property
     def classes(self) -> int:
-        """The number of classes among the known."""
+        """Number of classes among the known users."""
         return int(self.codes.max()) + 1
 
     @cached_property
     def products(self) -> KnownProducts:
-        """Inner products of all columns, of the known with each other and with the others."""
+        """Inner products of all columns: known users with each other and with the unknown."""
         total, width, sizes = 0.0, 0, np.zeros(len(self.unknown))
         if self.read is not None:
             read = self.read.products
             total, width = float(read.sums[self.rows(self.known)[1]].sum()), read.width
             answered, others = self.rows(self.unknown)
             sizes[answered] = np.diag(read.inner)[others]
-        if self.beside is not None:
-            total += float(self.beside[self.known].sum())
-            width += self.beside.shape[1]
-            sizes += np.square(self.beside[self.unknown]).sum(axis=1)
+        if self.scaled_side is not None:
+            total += float(self.scaled_side[self.known].sum())
+            width += self.scaled_side.shape[1]
+            sizes += np.square(self.scaled_side[self.unknown]).sum(axis=1)
         among, across = (self.inner(users, self.known) for users in (self.known, self.unknown))
         return KnownProducts(among=among, across=across, sizes=sizes, total=total, width=width)
 
@@ -154,14 +161,14 @@ class Problem:
         if self.read is not None:
             (sent, rows), (asked, columns) = self.rows(users), self.rows(others)
             out[np.ix_(sent, asked)] = self.read.products.inner[np.ix_(rows, columns)]
-        if self.beside is not None:
-            out += self.beside[users] @ self.beside[others].T
+        if self.scaled_side is not None:
+            out += self.scaled_side[users] @ self.scaled_side[others].T
         return out
 
     def columns(
         self, values: NDArray[np.floating[Any]] | None
     ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
-        """All columns of the known (k, d) and of the others (m, d); ``values`` are the input's."""
+        """All columns of known (k, d) and unknown users (m, d); ``values`` are ``read``'s."""
         columns: list[NDArray[np.floating[Any]]] = []
         kind = np.dtype(np.float32) if values is None else values.dtype
         for users in (self.known, self.unknown):
@@ -170,28 +177,28 @@ class Problem:
                 rows, places = self.rows(users)
                 parts.append(np.zeros((len(users), self.read.width), dtype=kind))
                 parts[0][rows] = values[places]
-            if self.beside is not None:
-                parts.append(self.beside[users].astype(kind))
+            if self.scaled_side is not None:
+                parts.append(self.scaled_side[users].astype(kind))
             columns.append(np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0])
         return columns[0], columns[1]
 
     def leave_one_out(self, penalty: float = _PENALTY) -> float:
-        """How well the known users are told apart by all others of them: a mean area under ROC.
+        """Leave-one-out accuracy on the known users: mean area under the ROC over classes.
 
-        Ridge regression on the classes, with an intercept, whose guess of each known user from all
-        others has a closed form (Allen 1974): one inverse of k x k for all of them. ``penalty`` is
-        a multiple of the mean squared length of their rows. Of more than 600 known users at most so
-        many are asked, evenly among them.
+        The classifier is ridge regression on the classes, with an intercept. Its guess of each
+        known user from all others has a closed form (Allen 1974): one k x k inverse for all users.
+        ``penalty`` is a multiple of the mean squared length of their rows. At most 600 known users,
+        evenly spaced, are used.
         """
         return float(self._areas(np.array([penalty]))[0])
 
     def penalty(self) -> float:
-        """The penalty of ``leave_one_out`` that tells the known users apart best; the largest."""
+        """The penalty with the best ``leave_one_out``; the largest one among equals."""
         areas = self._areas(_PENALTIES[::-1])
         return float(_PENALTIES[::-1][int(np.argmax(areas))])
 
     def _areas(self, penalties: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``leave_one_out`` of each penalty, from one decomposition."""
+        """``leave_one_out`` for each penalty, from one decomposition."""
         every = -(-len(self.known) // _CHECKED)
         among, codes = self.products.among[::every, ::every], self.codes[::every]
         size = float(np.trace(among)) / len(among)
@@ -205,8 +212,8 @@ class Problem:
         return auc_of_classes(codes, np.round(truth - off, _ALIKE).transpose(1, 0, 2))
 
     @cached_property
-    def beside(self) -> NDArray[np.float64] | None:
-        """The side columns at their scale, (n_users, s); None where they tell nothing."""
+    def scaled_side(self) -> NDArray[np.float64] | None:
+        """The scaled columns of ``side``, (n_users, s); None if they are constant or missing."""
         spread = 0.0 if self.side is None else float(self.side.var(axis=0).sum())
         if self.side is None or not spread > 0:
             return None
@@ -216,7 +223,7 @@ class Problem:
         return np.asarray(np.sqrt(np.trace(inner) / len(inner) / spread) * self.side)
 
     def rows(self, users: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Which of ``users`` sent something, and their places among the senders."""
+        """Positions of the senders among ``users``, and their positions among all senders."""
         if self.read is None:
             return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
         sent = np.flatnonzero(np.isin(users, self.read.users))
@@ -225,26 +232,26 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """``codes`` (m,) of a problem's unknown users, and a score of each of its classes, (m, C)."""
+    """Guess of a problem: ``codes`` (m,) of the unknown users, and ``scores`` (m, C) of classes."""
 
     codes: NDArray[np.int64]
     scores: NDArray[np.float64]
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.scores).all():
-            raise ArithmeticError("Expected scores that are finite. Repair the classifier.")
+            raise ArithmeticError("Expected finite scores, got inf or NaN. Repair the classifier.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedAttack(ABC):
-    """Attribute inference by a classifier of the uploads; a member gives the classifier.
+    """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    Of several readings of the uploads (``inputs.condense``) it takes all, weighted by how well each
-    tells the known users apart, each user by the others: of few known users that is too uncertain
-    to take one. Where columns themselves are needed, it takes the heaviest. Where the known users
-    say that this classifier guesses no better from it than without any upload, it guesses classes
-    without: an upload of noise misleads a classifier. Scores are then the sum of both. Labels of
-    the users to be guessed are not looked at.
+    The classifier takes all readings of the uploads (``inputs.condense``), weighted by the
+    leave-one-out accuracy of each on the known users, because few known users are too uncertain for
+    choosing one. A classifier that needs columns takes the reading with the largest weight. If
+    cross-validation on the known users finds a guess without uploads better than the classifier,
+    classes are guessed without uploads, because uploads of noise mislead a classifier; the scores
+    are then the sum of both guesses. Labels of the users to guess are never used.
     """
 
     family: ClassVar[AttackFamily] = AttackFamily.ATTRIBUTE
@@ -255,54 +262,54 @@ class SupervisedAttack(ABC):
 
     @abstractmethod
     def guess(self, problem: Problem, table: object, seed: int) -> Guess:
-        """The classes of the unknown; equal seeds give equal guesses.
+        """Guesses the classes of the unknown users; equal seeds give equal guesses.
 
-        ``table`` is what ``table`` made of the input: None where inner products are all it takes.
+        ``table`` is the result of the method ``table``: None if inner products are sufficient.
         """
 
     def table(self, read: Input) -> object:
-        """What an attack needs of the columns themselves, made once for all problems on them."""
+        """Data that an attack needs from the columns, computed once for all problems on them."""
         return None
 
     def refusal(self, view: View) -> str:
-        """That no message is linked to its user in this view."""
-        return "" if names(view) else unread(view, "messages of any kind")
+        """Reason for not running: no message of the view is linked to its user."""
+        return "" if names(view) else explain(view, "messages of any kind")
 
     def infer(self, view: View, background: Background, rng: np.random.Generator) -> Labels:
-        """Fit on the known users' uploads and guess the attribute of all other subjects.
+        """Fits to the known users' uploads and guesses the attribute of all other subjects.
 
-        InputError if the background has no known user, or another number of labels.
+        InputError if the background has no known user, or a different number of labels.
         """
         return self.infer_each(view, (background,), rng)[0]
 
     def infer_each(
         self, view: View, backgrounds: Sequence[Background], rng: np.random.Generator
     ) -> tuple[Labels, ...]:
-        """What ``infer`` gives for each background; the view is read once."""
+        """Runs ``infer`` for each background; the view is read once."""
         seeds = [int(seed) for seed in rng.integers(2**31, size=len(backgrounds))]
-        whole = condense(view)
+        whole = add_readings(view)
         inputs = {n: read for n, read in whole.inputs.items() if not read.problem}
         problems = [self._problem(view, inputs, background) for background in backgrounds]
         labels: dict[int, Labels] = {}
         for name in dict.fromkeys(name for name, _ in problems):  # one table of columns at a time
             table = self.table(inputs[name]) if name in inputs else None
-            for place, (other, problem) in enumerate(problems):
-                if other != name:
+            for place, (best, problem) in enumerate(problems):
+                if best != name:
                     continue
                 seed, way = seeds[place], name
                 if inputs and not whole.fixed:
                     way = self._best_way(problem, table, name, seed)
                 guess = self._guess(way, problem, table, seed)
                 if way != name:
-                    told = self._guess(name, problem, table, seed)
-                    guess = replace(guess, scores=_of_size_1(guess) + _of_size_1(told))
+                    read = self._guess(name, problem, table, seed)
+                    guess = replace(guess, scores=_of_size_1(guess) + _of_size_1(read))
                 labels[place] = _labels(problem, guess, backgrounds[place], way)
         return tuple(labels[place] for place in range(len(backgrounds)))
 
     def _problem(
         self, view: View, inputs: dict[str, Input], background: Background
     ) -> tuple[str, Problem]:
-        """The name of the input that tells the known users apart best, and the problem."""
+        """Name of the input with the best accuracy on the known users, and the problem."""
         known, labels = background.known, background.labels
         if known is None or labels is None or len(known) == 0 or len(known) != len(labels):
             raise InputError(
@@ -323,37 +330,37 @@ class SupervisedAttack(ABC):
         if self.reads_columns:
             return best, problems[best]
         weights = {name: np.exp((area - areas[best]) / _TELLING) for name, area in areas.items()}
-        return best, replace(problem, read=Mixed.of(inputs, weights))
+        return best, replace(problem, read=Blend.of(inputs, weights))
 
     def _best_way(self, problem: Problem, table: object, name: str, seed: int) -> str:
-        """From what to guess: the reading of the problem, called ``name``, or without uploads.
+        """Best source of guesses: the reading of the problem, called ``name``, or no uploads.
 
-        By the macro F1 of ``_FOLDS``-fold cross-validation among the known, of more than 600 among
-        as many, evenly.
+        The criterion is the macro F1 of ``_FOLDS``-fold cross-validation among known users, of whom
+        at most 600, evenly spaced, are used.
         """
         every = -(-len(problem.known) // _CHECKED)
         known, codes = problem.known[::every], problem.codes[::every]
         dice = np.random.default_rng(seed)
         mixed = dice.permutation(len(known))
-        fold_of = np.empty(len(known), dtype=np.int64)  # of each class as many in every fold
+        fold_of = np.empty(len(known), dtype=np.int64)  # stratified by class
         fold_of[mixed[np.argsort(codes[mixed], kind="stable")]] = np.arange(len(known)) % _FOLDS
         ways = [name, NO_UPLOAD, MAJORITY, FREQUENCIES]
         tallies: dict[str, NDArray[np.float64]] = dict.fromkeys(ways, np.zeros((1, 3, 1)))
         for fold in range(min(_FOLDS, len(known)) if len(known) > 1 else 0):
-            asked = fold_of == fold
-            classes, numbered = np.unique(codes[~asked], return_inverse=True)
+            out = fold_of == fold
+            classes, numbered = np.unique(codes[~out], return_inverse=True)
             part = replace(
-                problem, known=known[~asked], unknown=known[asked], codes=numbered.astype(np.int64)
+                problem, known=known[~out], unknown=known[out], codes=numbered.astype(np.int64)
             )
             guessed = {way: self._guess(way, part, table, seed).codes for way in ways}
             guessed[FREQUENCIES] = _by_rates(part, dice, times=_GUESSES)
             for way, guess_of_way in guessed.items():
-                tally = tally_of(codes[asked], classes[guess_of_way], problem.classes)
+                tally = tally_of(codes[out], classes[guess_of_way], problem.classes)
                 tallies[way] = tallies[way] + tally
         return max(ways, key=lambda way: float(macro_f1(tallies[way]).mean()))
 
     def _guess(self, way: str, problem: Problem, table: object, seed: int) -> Guess:
-        """What is guessed in one way: by the classifier, with or without uploads, or by rates."""
+        """Guesses in one way: by the classifier with or without uploads, or by class rates."""
         m = len(problem.unknown)
         if way == NO_UPLOAD:
             problem, table = replace(problem, read=None), None
@@ -369,13 +376,13 @@ class SupervisedAttack(ABC):
 
 
 def _by_rates(problem: Problem, rng: np.random.Generator, *, times: int = 1) -> NDArray[np.int64]:
-    """Random classes for the unknown, as frequent as among the known: (times, m)."""
+    """Draws classes for the unknown users, with the frequencies of the known: (times, m)."""
     rates = np.bincount(problem.codes) / len(problem.codes)
     return rng.choice(len(rates), size=(times, len(problem.unknown)), p=rates)
 
 
 def _labels(problem: Problem, guess: Guess, background: Background, way: str) -> Labels:
-    """The guess in the background's classes."""
+    """The guess, with the class numbers of the background."""
     assert background.labels is not None
     classes = np.unique(background.labels)
     scores = np.full(
@@ -383,10 +390,7 @@ def _labels(problem: Problem, guess: Guess, background: Background, way: str) ->
     )
     scores[:, classes] = guess.scores
     return Labels(
-        users=problem.unknown,
-        codes=classes[guess.codes].astype(np.int64),
-        scores=scores,
-        read=way,
+        users=problem.unknown, codes=classes[guess.codes].astype(np.int64), scores=scores, read=way
     )
 
 

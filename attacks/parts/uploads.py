@@ -1,4 +1,4 @@
-"""Uploads as attacks read them: blocks of users, parts of the model that move, rows that moved."""
+"""Access to uploads for attacks: blocks of users, changes of model parts, and rows that moved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import logit, logsumexp
 
 from fedrec_auditor.targets.transcript import (
-    OF_DATA,
+    DATA_KINDS,
     Broadcast,
     Component,
     Kind,
@@ -21,15 +21,15 @@ from fedrec_auditor.targets.transcript import (
     View,
 )
 
-# Numbers of one block of dense messages: 8 MiB in float64, which caches hold and malloc keeps.
+# Numbers in one block of dense messages: 8 MiB in float64, which fits caches and malloc reuses.
 BLOCK = 2**20
-_NAMED = 4  # messages named in a refusal
+_NAMED = 4  # largest number of messages that a refusal names
 
 
 def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Dense messages, block by block of clients: (positions, (block, *shape)).
+    """Yields dense messages in blocks of clients: (positions, (block, *shape)).
 
-    A block holds at most 8 MiB of float64 (one client's message, if that is larger).
+    A block holds at most 8 MiB of float64, or one client's message if that is larger.
     """
     step = max(1, BLOCK // max(1, int(np.prod(component.shape))))
     for start in range(0, len(component), step):
@@ -38,22 +38,24 @@ def blocks(component: Component) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def names(view: View) -> list[str]:
-    """Names of all components that are linked to users who sent them; of parties none is."""
+    """Names of all components that the view links to their senders; empty if parties send them."""
     if view.public.parties is not None:
         return []
     sent = (seen.uploads.components for seen in view.rounds if seen.uploads is not None)
     return sorted(set().union(*sent))
 
 
-def kept(
+def read_rounds(
     view: View, name: str, per_user: int = 1
 ) -> tuple[tuple[RoundView, Uploads, Component], ...]:
-    """The rounds of which this component is read: all of reports, bits and ratings.
+    """The rounds in which this component is read: view of the round, its uploads, the component.
 
-    Of what speaks of the model, as many of the last and the first rounds, by turns, as bring in no
-    more messages than ``per_user`` times the users, and at least one: of 1 the last where all take
-    part, many where a few are drawn. The last ones have what was learned; the first ones tell most
-    of their senders, and something where a training breaks down later.
+    Reports, bits and ratings are read in all rounds. A component about the model is read in the
+    last and the first rounds by turns, as long as the messages do not exceed ``per_user`` times the
+    number of users, and in at least one round. With ``per_user`` 1 that is the last round if all
+    users take part, and many rounds if a few users are drawn. The last rounds hold the result of
+    the training; the first ones reveal most about their senders, and are usable even if a training
+    breaks down later.
     """
     carrying = [
         place
@@ -61,42 +63,47 @@ def kept(
         if seen.uploads is not None and name in seen.uploads.components
     ]
     chosen: dict[int, tuple[RoundView, Uploads, Component]] = {}
-    left = per_user * view.public.n_users
+    remaining = per_user * view.public.n_users
     for turn in range(len(carrying)):
         place = carrying[turn // 2] if turn % 2 else carrying[-1 - turn // 2]
         uploads = view.rounds[place].uploads
         assert uploads is not None
         component = uploads.components[name]
-        left -= len(component)
-        if chosen and left < 0 and component.kind not in OF_DATA:
+        remaining -= len(component)
+        if chosen and remaining < 0 and component.kind not in DATA_KINDS:
             break
         chosen[place] = view.rounds[place], uploads, component
     return tuple(chosen[place] for place in sorted(chosen))
 
 
-def located(
+def locate(
     senders: NDArray[np.integer[Any]], users: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Which of ``senders`` are among ``users`` (ascending), and where: positions in either."""
-    mine = np.flatnonzero(np.isin(senders, users))
-    return mine, np.searchsorted(users, senders[mine])
+    """Positions of those ``senders`` who are among ``users`` (ascending), in both arrays."""
+    positions = np.flatnonzero(np.isin(senders, users))
+    return positions, np.searchsorted(users, senders[positions])
 
 
-def entries_of(
+def read_entries(
     users: NDArray[np.int64], senders: NDArray[np.integer[Any]], component: Component
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """What ``users`` (ascending) sent, in blocks: positions among them, (block, *shape)."""
-    mine, places = located(senders, users)
-    for rows, entries in blocks(taken(component, mine)):
+    """Yields the messages of ``users`` (ascending) in blocks: positions in users, entries.
+
+    The entries have the shape (block, *shape).
+    """
+    positions, places = locate(senders, users)
+    for rows, entries in blocks(select(component, positions)):
         yield places[rows], entries
 
 
 @dataclass(frozen=True, slots=True)
 class SentLists:
-    """Lists of the users at ``places`` (n,) of those asked for: entry (E,) by entry, no fillings.
+    """Entries of the lists of some users, without the padding of short lists.
 
-    ``row`` (E,), ascending, is whose each is among ``places``, ``entries`` (E,) what is listed, in
-    its order, and ``numbers`` (E,) what is sent beside it, none where nothing is.
+    places: positions of the users who sent a list, among the users requested (n,)
+    row: index into ``places`` of the owner of each entry, ascending (E,)
+    entries: the listed items or codes, in the order of the list (E,)
+    numbers: the number sent with each entry (E,), or an empty array without such numbers
     """
 
     places: NDArray[np.intp]
@@ -105,70 +112,70 @@ class SentLists:
     numbers: NDArray[Any]
 
 
-def lists_of(
+def read_lists(
     users: NDArray[np.int64],
     senders: NDArray[np.integer[Any]],
     component: Component,
     beside: Component | None = None,
 ) -> SentLists:
-    """What ``users`` (ascending) listed, with the number ``beside`` each entry."""
-    mine, places = located(senders, users)
-    row, column, entries = component.listed(mine)
-    numbers = np.zeros(0) if beside is None else beside.at(mine, row, column)
+    """The lists of ``users`` (ascending); ``beside`` holds a number for each entry."""
+    positions, places = locate(senders, users)
+    row, column, entries = component.listed(positions)
+    numbers = np.zeros(0) if beside is None else beside.at(positions, row, column)
     return SentLists(places, row, entries.astype(np.int64), numbers)
 
 
-def taken(component: Component, mine: NDArray[np.intp]) -> Component:
-    """The messages at the positions ``mine`` (ascending); of all of them no copy is made."""
-    return component if len(mine) == len(component) else component.take(mine)
+def select(component: Component, positions: NDArray[np.intp]) -> Component:
+    """The messages at ``positions`` (ascending), not copied if these are all messages."""
+    return component if len(positions) == len(component) else component.take(positions)
 
 
-def last(view: View, name: str) -> Component:
-    """The last messages of this name that are read."""
-    return kept(view, name)[-1][2]
+def last_sent(view: View, name: str) -> Component:
+    """The messages of this name in the last round that is read."""
+    return read_rounds(view, name)[-1][2]
 
 
-def of_kind(view: View, *kinds: Kind) -> str | None:
-    """The first component of these kinds with a number an item; None if there is none."""
+def find_component(view: View, *kinds: Kind) -> str | None:
+    """Name of the first component of these kinds with one number per item; None if none exists."""
     for name in names(view):
-        component = last(view, name)
+        component = last_sent(view, name)
         if component.kind in kinds and component.shape == (view.public.n_items,):
             return name
     return None
 
 
 def senders(view: View) -> NDArray[np.integer[Any]]:
-    """The users of whom something is read, ascending."""
-    users = [uploads.users for name in names(view) for _, uploads, _ in kept(view, name)]
+    """The users who sent at least one message that is read, ascending."""
+    users = [uploads.users for name in names(view) for _, uploads, _ in read_rounds(view, name)]
     return np.unique(np.concatenate(users)) if users else np.arange(0)
 
 
 def subjects(view: View) -> NDArray[np.integer[Any]]:
-    """Of whom something may be inferred: senders of linked messages or of sums, or everybody."""
+    """Users to make inferences about: senders of linked messages, else of sums, else all users."""
     if names(view):
         return senders(view)
     groups = _groups(view)
     return np.unique(np.concatenate(groups)) if groups else np.arange(view.public.n_users)
 
 
-def takes_turns(view: View) -> bool:
-    """Whether sums are seen over groups that change from round to round."""
+def has_changing_groups(view: View) -> bool:
+    """True if the view shows sums over groups of senders that change from round to round."""
     groups = _groups(view)
     return any(not np.array_equal(groups[0], group) for group in groups[1:])
 
 
 def _groups(view: View) -> list[NDArray[np.integer[Any]]]:
-    """The senders of each sum, who are users."""
+    """The senders of each sum; empty if the senders are parties."""
     if view.public.parties is not None:
         return []
     return [seen.senders for seen in view.rounds if seen.senders is not None]
 
 
-def unread(view: View, wanted: str) -> str:
-    """Two sentences: what an attack reads, and what this view has instead."""
+def explain(view: View, wanted: str) -> str:
+    """Two sentences of a refusal: what an attack reads, and what this view has instead."""
     sent = []
     for name in names(view):
-        component = last(view, name)
+        component = last_sent(view, name)
         size = " x ".join(map(str, component.shape)) or "a number"
         sent.append(f"{name} ({component.kind}, {size})")
     parties = [seen.uploads.components for seen in view.rounds if seen.uploads is not None]
@@ -176,7 +183,7 @@ def unread(view: View, wanted: str) -> str:
         users = (view.public.n_users,)
         aligned = [name for name, part in parties[-1].items() if part.shape[:1] == users]
         rows = f"have a row of every user in {', '.join(aligned)}, which it does not read"
-        of = rows if aligned else "are of several users each"
+        of = rows if aligned else "each cover several users"
         return f"Reads {wanted}. Messages come from parties and {of}."
     if not sent:
         return f"Reads {wanted}. The view links no message to a user."
@@ -185,22 +192,26 @@ def unread(view: View, wanted: str) -> str:
 
 
 def item_odds(view: View) -> NDArray[np.float64] | None:
-    """Log-odds that a user met each item, (M,), half a user away from 0 and 1; None if unknown."""
+    """Log-odds that a user interacted with each item, (M,); None if popularity is unknown.
+
+    Shares are kept half a user away from 0 and 1.
+    """
     if (shares := view.public.popularity) is None:
         return None
     users = view.public.n_users
     return np.asarray(logit((shares * users + 0.5) / (users + 1)))
 
 
-_LEAST = 1e-6  # probability of anything
+_LEAST = 1e-6  # smallest probability
 
 
-def pseudonymous(view: View) -> View | None:
-    """Unlinked messages as if each were one more user's; None if there are none.
+def as_pseudonymous(view: View) -> View | None:
+    """A view in which each unlinked message belongs to a user of its own; None without such ones.
 
-    Rounds are shuffled anew, so that messages of two rounds cannot be joined by their places: of
-    the last rounds, as many as bring in no more messages than there are users, and at least one.
-    Reports are no whole messages: each one is shuffled by itself. Parties' are no users'.
+    Every round is shuffled anew, so that positions do not link the messages of two rounds. The last
+    rounds are taken, as long as they bring in no more messages than there are users, and at least
+    one. Reports are left out: each is shuffled by itself and is not a whole message. Messages of
+    parties are left out because they are not messages of users.
     """
     rounds: list[RoundView] = []
     count = 0
@@ -218,33 +229,35 @@ def pseudonymous(view: View) -> View | None:
     return replace(view, public=public, rounds=tuple(reversed(rounds)))
 
 
-def found_again(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:
-    """Probability that each message (k) is that of each user (n): (n, k).
+def match_senders(posterior: NDArray[np.floating], known: sparse.csr_array) -> NDArray[np.float64]:
+    """Probability that each of k messages was sent by each of n users: (n, k).
 
-    By items that are ``known`` (n, M) to be the user's, Bayes' rule on ``posterior`` (k, M): any
-    message is as likely beforehand, and one of which an item has probability p is p times as likely
-    by it.
+    Bayes' rule with equal prior probabilities for all messages. Each of the items ``known`` (n, M)
+    to be a user's multiplies the likelihood of a message by the probability that ``posterior``
+    (k, M) gives the item in that message.
     """
     logs = np.log(np.maximum(posterior, _LEAST)).T
     scores = np.asarray(known.astype(np.bool_).astype(np.float64) @ logs)
     return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
 
-# Messages as what they say of the model: which part of it they move, and how.
+# Messages as changes of the model: which part of it they move, and how.
 #
-# The protocol is public, so that an adversary knows of each message what kind it is (``Kind``) and
-# which part of the broadcast it speaks of: the one of the same name, or else the only one of the
-# same shape. Names do nothing else than tell parts of one shape apart.
+# The protocol is public, so that an adversary knows the kind of each message (``Kind``) and the
+# part of the broadcast that it belongs to: the part of the same name, or else the only part of the
+# same shape. Names serve only to distinguish parts of the same shape.
 
-_TOGETHER = 8  # senders with about as many moved rows
+_TOGETHER = 8  # senders in a group with about the same number of moved rows
 OF_THE_MODEL = (Kind.GRADIENT, Kind.CHANGE, Kind.MODEL)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelMessages:
-    """One round's messages (n, *shape) of one part of the model, and that part as broadcast.
+    """Messages of one round about one part of the model, and that part as broadcast.
 
-    ``base`` is None where the message does not say which of several parts it is of.
+    users: senders (n,)
+    component: their messages (n, *shape)
+    base: the part as broadcast, or None if the message may belong to several parts
     """
 
     users: NDArray[np.integer[Any]]
@@ -252,27 +265,27 @@ class ModelMessages:
     base: NDArray[Any] | None
 
     def of(self, users: NDArray[np.int64]) -> tuple[ModelMessages, NDArray[np.intp]]:
-        """Those of ``users`` (ascending), and the senders' positions among them."""
-        mine, places = located(self.users, users)
-        return replace(self, users=self.users[mine], component=taken(self.component, mine)), places
+        """The messages of ``users`` (ascending), and the senders' positions in ``users``."""
+        at, places = locate(self.users, users)
+        return replace(self, users=self.users[at], component=select(self.component, at)), places
 
     def few(self, count: int) -> ModelMessages:
-        """Those of the first ``count`` senders, ascending."""
+        """The messages of the ``count`` senders with the smallest numbers."""
         return self.of(np.sort(self.users)[:count].astype(np.int64))[0]
 
     def changes_of(
         self, users: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.bool_]]]:
-        """``changes`` of ``users`` (ascending), and the senders' positions among them."""
-        asked, places = self.of(users)
-        for rows, change, moved in asked.changes():
+        """Yields ``changes`` of ``users`` (ascending), with the senders' positions in ``users``."""
+        chosen, places = self.of(users)
+        for rows, change, moved in chosen.changes():
             yield places[rows], change, moved
 
     def changes(self) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.bool_]]]:
-        """Block by block of senders: how each would move the part, and which entries it moved.
+        """Yields blocks of senders: positions, change of the part, and which entries moved.
 
-        Both are (block, *shape). A change is read as it is, a gradient downhill, and of a model
-        the broadcast is subtracted.
+        Both arrays are (block, *shape). A change is taken as sent, and a gradient with the sign of
+        a descent step; the broadcast is subtracted from a model.
         """
         uphill = self.component.rate is not None and self.component.rate < 0
         for rows, sent in blocks(self.component):
@@ -286,14 +299,14 @@ class ModelMessages:
 def model_messages(
     view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> Mapping[str, tuple[ModelMessages, ...]]:
-    """By name, the messages that speak of a part of the model, in the rounds that are ``kept``.
+    """Messages about parts of the model, by component name, in the rounds of ``read_rounds``.
 
-    A message without a broadcast to hold it against is left out, unless it says what changes.
+    Models and reports are left out if the broadcast has no part that they belong to.
     """
     messages: dict[str, tuple[ModelMessages, ...]] = {}
     for name in names(view):
         rounds = []
-        for seen, uploads, component in kept(view, name, per_user):
+        for seen, uploads, component in read_rounds(view, name, per_user):
             base = _part(name, component.shape, seen.broadcast)
             blind = base is None and component.kind in (Kind.MODEL, Kind.REPORTS)
             if component.kind in kinds and not blind:
@@ -304,9 +317,9 @@ def model_messages(
 
 
 def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
-    """What the messages are called that speak of a table with a row an item; None if there is none.
+    """Name of the messages about a table with one row per item; None if no such table exists.
 
-    Where several have as many rows, the one that is called after items, or else the first.
+    Among several such tables, one whose name begins with "item" is preferred, else the first.
     """
     tables = [
         name
@@ -319,18 +332,18 @@ def item_name(view: View, kinds: Collection[Kind] = OF_THE_MODEL) -> str | None:
 def item_messages(
     view: View, kinds: Collection[Kind] = OF_THE_MODEL, per_user: int = 1
 ) -> tuple[ModelMessages, ...]:
-    """The messages called so, by rounds; empty if there are none."""
+    """The messages of the name ``item_name``, one entry per round; empty if there are none."""
     name = item_name(view, kinds)
     return () if name is None else model_messages(view, kinds, per_user)[name]
 
 
-def by_rows(
+def group_by_rows(
     touched: NDArray[np.bool_],
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Senders with about as many ``touched`` rows (n, M) together, so that others cost nothing.
+    """Yields groups of senders with a similar number of ``touched`` rows (n, M).
 
-    Which senders (k,), the places of the rows of each, the touched ones first (k, m), and which of
-    these are touched.
+    Untouched rows then cost next to nothing. Each group is a tuple of the senders (k,), the indices
+    of each sender's rows with touched rows first (k, m), and a mask of the touched ones (k, m).
     """
     sizes = np.count_nonzero(touched, axis=1)
     for some in np.array_split(np.argsort(sizes), -(-len(sizes) // _TOGETHER)):
@@ -339,26 +352,28 @@ def by_rows(
         yield some, first, np.arange(width) < sizes[some][:, None]
 
 
-def spread(
+def scatter_rows(
     values: NDArray[np.floating[Any]],
     first: NDArray[np.intp],
-    kept: NDArray[np.bool_],
+    to_write: NDArray[np.bool_],
     items: int,
     otherwise: float = 0.0,
 ) -> NDArray[np.float32]:
-    """``values`` (k, m) of ``kept`` rows at their places among all ``items``: (k, items).
+    """Writes ``values`` (k, m) of some rows to their indices among all items: (k, items).
 
-    All others have the value ``otherwise``.
+    first: index of the item of each value (k, m)
+    to_write: mask of the values to write (k, m)
+    otherwise: value of all other items
     """
     whole = np.full((len(values), items), otherwise, dtype=np.float32)
-    np.put_along_axis(whole, first, np.where(kept, values, otherwise), axis=1)
+    np.put_along_axis(whole, first, np.where(to_write, values, otherwise), axis=1)
     return whole
 
 
 def part_of(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> str | None:
-    """What the part of the model is called that messages of this name and shape speak of."""
-    alike = [key for key, part in (broadcast or {}).items() if np.shape(part) == shape]
-    return name if name in alike else alike[0] if len(alike) == 1 else None
+    """Name of the model part that messages of this name and shape belong to; None if unclear."""
+    same_shape = [key for key, part in (broadcast or {}).items() if np.shape(part) == shape]
+    return name if name in same_shape else same_shape[0] if len(same_shape) == 1 else None
 
 
 def _part(name: str, shape: tuple[int, ...], broadcast: Broadcast | None) -> NDArray[Any] | None:
@@ -371,12 +386,12 @@ _Part = TypeVar("_Part")
 
 
 def last_model(view: View) -> Broadcast:
-    """The last model that is seen; empty if none is."""
+    """The last model in the view; empty if the view shows no model."""
     return next((seen.broadcast for seen in reversed(view.rounds) if seen.broadcast), {})
 
 
 def item_table(model: Broadcast, items: int) -> Floats | None:
-    """The table of a row an item: the one that is called after items, or else the first."""
+    """The table with one row per item, preferably one whose name begins with "item"; else None."""
     name = _name(model, items)
     return None if name is None else np.asarray(model[name], dtype=np.float64)
 
@@ -392,7 +407,7 @@ def _name(model: Broadcast, items: int) -> str | None:
 
 
 def _neighbours(model: Broadcast, items: int) -> list[str]:
-    """Tables (M, k) of whole numbers that name items."""
+    """Names of integer tables (M, k), which hold item numbers."""
     return [
         name
         for name, part in model.items()
@@ -401,7 +416,7 @@ def _neighbours(model: Broadcast, items: int) -> list[str]:
 
 
 def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
-    """Published similarities of each item to its neighbours, (M, M); None if there are none."""
+    """Published similarities of items to their neighbours, (M, M); None if none are published."""
     for name in _neighbours(model, items):
         places = np.asarray(model[name])
         for part in model.values():
@@ -418,7 +433,7 @@ def similarities(model: Broadcast, items: int) -> sparse.csr_array | None:
 
 
 def user_table(model: Broadcast, table: Floats) -> Floats | None:
-    """The other table of vectors as long, called after users; None if there is none."""
+    """The table whose name begins with "user" and whose width is that of ``table``; else None."""
     for name, part in model.items():
         values = np.asarray(part)
         if name.startswith("user") and values.ndim == 2 and values.shape[1] == table.shape[1]:
@@ -427,10 +442,11 @@ def user_table(model: Broadcast, table: Floats) -> Floats | None:
 
 
 def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floats, list[Floats]]]:
-    """Each item table that was broadcast, and how messages say it should move: (M, d) each.
+    """Yields each broadcast item table, and the changes that the messages make to it: (M, d) each.
 
-    By party where messages are parties'; else in one, of messages that are not linked or of a sum.
-    Where models alone are seen, it is how the table moved to the next one.
+    There is one change per sender if the view links messages to senders, and one in all for
+    unlinked messages or a sum. If the view shows only models, the change is the difference from
+    the next model.
     """
     items = view.public.n_items
     for number, seen in enumerate(view.rounds):
@@ -438,8 +454,8 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
         if table is None or (only is not None and seen is not only):
             continue
         if seen.uploads is None and seen.shuffled is None and seen.aggregate is None:
-            rest = view.rounds[number + 1 : number + 2]
-            after = item_table(rest[0].broadcast or {}, items) if rest else None
+            following = view.rounds[number + 1 : number + 2]
+            after = item_table(following[0].broadcast or {}, items) if following else None
             if after is not None and after.shape == table.shape:
                 yield table, [after - table]
         elif sources := _sources(seen, table):
@@ -447,12 +463,12 @@ def item_steps(view: View, only: RoundView | None = None) -> Iterator[tuple[Floa
 
 
 def _items_first(parts: Mapping[str, _Part]) -> list[_Part]:
-    """Those that are called after items first, as ``item_table`` chooses."""
+    """The parts whose names begin with "item" first, as ``item_table`` chooses."""
     return [parts[name] for name in sorted(parts, key=lambda name: not name.startswith("item"))]
 
 
 def _sources(seen: RoundView, table: Floats) -> list[Floats]:
-    """What messages of the table's shape say that it should move by: summed, or by party."""
+    """Changes of the table by messages of its shape: one per linked sender, or their sum."""
     if seen.aggregate is not None:
         return _summed(seen.aggregate, table, 0 if seen.senders is None else len(seen.senders))
     parts = seen.shuffled if seen.uploads is None else seen.uploads.components
@@ -471,9 +487,10 @@ def _sources(seen: RoundView, table: Floats) -> list[Floats]:
 
 
 def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> list[Floats]:
-    """Of a sum of models the broadcast is subtracted, as often as there are senders.
+    """The change that a sum makes to the table, as a list of at most one array.
 
-    A sum does not say what it is of: it is of models if that brings it nearer to zero.
+    A sum does not state its kind. It is taken for a sum of models if subtracting the broadcast once
+    per sender brings it nearer to zero.
     """
     for part in _items_first(parts):
         if np.shape(part) == table.shape:
@@ -483,21 +500,22 @@ def _summed(parts: Mapping[str, NDArray[Any]], table: Floats, count: int) -> lis
     return []
 
 
-def popularity(view: View) -> Floats:
-    """The order of items by how often they were met, in standard deviations: (M,).
+def popularity_of(view: View) -> Floats:
+    """Estimated popularity of each item, in standard deviations from the mean: (M,).
 
-    By public settings of the loss, and the sum of all steps:
+    The estimate uses the public settings of the loss, and the sum of all steps:
 
-    1. Where only what a user met is moved (no ``negatives``, no ``alpha``), rows met more often
-       move farther.
-    2. Else users' vectors have much of one direction b in common, so that the sum of their messages
-       moves the row of an item along b by how often it was met, and the rows end up along it in
-       that order. b is the top right singular vector of all steps (of the model where none is
-       seen), with the sign under which few items are far out, for popularity is skewed.
+    1. If only positives move (no ``negatives``, no ``alpha``), rows of more popular items move
+       farther.
+    2. Otherwise the vectors of users have much of one direction b in common, so that the sum of
+       their messages moves the row of an item along b in proportion to its popularity, and the
+       rows end up along b in that order. b is the top right singular vector of all steps (of the
+       model, if the view shows no steps), with the sign under which few items are far out, because
+       popularity is skewed.
     3. A loss over all items (``alpha``) adds -V X to the step of V, which is projected off: see
        step 1 of ``coordinate_reports``.
 
-    Rounds whose numbers are not finite tell nothing. Source: derived here.
+    Rounds with numbers that are not finite are ignored. Source: derived here.
     """
     settings = view.public.settings
     total: Floats | None = None
@@ -523,9 +541,11 @@ def popularity(view: View) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """``moved`` (n, R + C): whether ``users`` (n,) moved each row, then each column, of a matrix.
+    """Rows and columns of a matrix that each user moved in any of the rounds that are read.
 
-    In any of the rounds that are read. ``shape`` is (R, C).
+    users: senders (n,)
+    moved: True for each row, then each column, that the user moved (n, R + C)
+    shape: (R, C) of the matrix
     """
 
     users: NDArray[np.integer[Any]]
@@ -534,14 +554,14 @@ class Moves:
 
     @property
     def sides(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Rows (n, R) and columns (n, C)."""
+        """Moved rows (n, R) and moved columns (n, C)."""
         return self.moved[:, : self.shape[0]], self.moved[:, self.shape[0] :]
 
 
 def moves(view: View) -> dict[str, Moves]:
-    """By name, of every matrix but that of items, of which some device left something unmoved.
+    """Moved rows and columns, by name of the matrix, unless every device moved all of them.
 
-    Noise leaves nothing unmoved. Memory: R + C bytes a sender.
+    The matrix of items is left out. Noise moves everything. Memory: R + C bytes per sender.
     """
     apart = item_name(view)
     matrices = {
@@ -563,12 +583,13 @@ def _union(rounds: tuple[ModelMessages, ...]) -> Moves:
     return Moves(users, moved, (first, second))
 
 
-def parted(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Place of each value (n, M) from its row's cut: +1 at the smaller group's mean, else -1.
+def bisect(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Bisects each row of values (n, M) into groups; returns positions (n, M) and shares (n,).
 
-    And the share of each row's variance that is between its groups, (n,).
+    A position is +1 at the mean of the smaller group and -1 at the mean of the larger one. The
+    share is the part of the row's variance that lies between its groups.
 
-    >>> place, share = parted(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
+    >>> place, share = bisect(np.array([[0.0, 0.1, 1.0, 0.9, 0.05]]))
     >>> place.round(1).tolist(), share.round(2).tolist()
     ([[-1.0, -0.9, 1.0, 0.9, -1.0]], [0.99])
     """
@@ -578,9 +599,9 @@ def parted(values: NDArray[np.floating[Any]]) -> tuple[NDArray[np.float64], NDAr
     below, above = low / count, (ordered.sum(axis=1, keepdims=True) - low) / (size - count)
     between = count * (size - count) * (above - below) ** 2 / size**2
     best = np.argmax(between, axis=1)[:, None]
-    left, right, most = (np.take_along_axis(cut, best, axis=1) for cut in (below, above, between))
+    left, right, top = (np.take_along_axis(cut, best, axis=1) for cut in (below, above, between))
     half = np.maximum((right - left) / 2, np.finfo(np.float64).tiny)
     up = np.where(count[best] * 2 >= size, 1.0, -1.0)
     place = up * np.clip((values - (left + right) / 2) / half, -1, 1)
     spread = np.maximum(ordered.var(axis=1), np.finfo(np.float64).tiny)
-    return place, most[:, 0] / spread
+    return place, top[:, 0] / spread

@@ -1,1 +1,1 @@
-"""What messages tell of interactions and of users, by what the wire carries."""
+"""Readers: evidence on interactions and users, by kind of message."""

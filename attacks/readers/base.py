@@ -1,8 +1,8 @@
-"""What every reader needs and gives.
+"""Interface of all readers, and their result, the evidence.
 
-A reader turns the messages of some users into evidence: how much likelier each interaction has
-become, and what is known of the users' vectors and ratings. Attacks consume evidence, whatever the
-messages were. A new kind of message is one file here.
+A reader turns the messages of some users into evidence: log-likelihood ratios of interactions, and
+estimates of users' vectors and ratings. Attacks consume evidence, regardless of the form of the
+messages. A new kind of message needs one file in this folder.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.attacks.parts.uploads import unread
+from fedrec_auditor.attacks.parts.uploads import explain
 from fedrec_auditor.targets.transcript import View
 
 SURE = 30.0
-"""The log-likelihood ratio of what is plain without being proved."""
+"""Log-likelihood ratio of an interaction that is obvious but not proved."""
 _OF_USERS = ("log_ratio", "vectors", "ratings", "activity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What messages say of ``users`` (n,): None where a reader does not tell.
+    """Evidence that messages give on users; a field is None if a reader does not provide it.
 
-    ``log_ratio`` (n, M) are log-likelihood ratios of what was seen, if the user met the item
-    against if not: 0 where nothing was said, +-inf where the messages prove it. ``items`` (M,) and
-    ``activity`` (n,) are the prior log-odds of an item and what a user's activity adds to them,
-    where the messages tell more of them than ``log_ratio`` does. ``vectors`` are (n, F),
-    ``ratings`` (n, M) those of the items that were met.
+    users: positions of the users (n,)
+    log_ratio: log-likelihood ratios of the messages, if the user interacted with the item against
+        if not; 0 without information, +-inf if the messages prove it (n, M)
+    items: prior log-odds of the items, if the messages reveal more than ``log_ratio`` does (M,)
+    activity: term that a user's activity adds to the prior log-odds, likewise (n,)
+    vectors: user vectors (n, F)
+    ratings: ratings of the user's items (n, M)
     """
 
     users: NDArray[np.int64]
@@ -43,7 +45,7 @@ class Evidence:
     ratings: NDArray[np.float32] | None = None
 
     def of(self, users: NDArray[np.int64]) -> Evidence:
-        """That of ``users`` (k,), who are among these, in ascending order."""
+        """Evidence on ``users`` (k,) only, an ascending selection of these users."""
         rows = np.searchsorted(self.users, users)
         parts = {name: getattr(self, name) for name in _OF_USERS}
         taken = {name: None if part is None else part[rows] for name, part in parts.items()}
@@ -55,63 +57,63 @@ class Evidence:
             if part is not None and len(part) != len(self.users):
                 raise InputError(
                     f"Expected {name} of {len(self.users)} users, got {len(part)}. "
-                    "Give a row a user that is asked about."
+                    "Give one row per user of the request."
                 )
         if self.log_ratio is not None and np.isnan(self.log_ratio).any():
             raise ArithmeticError(
-                "Expected log-likelihood ratios that are numbers, got NaN. Repair the reader."
+                "Expected log-likelihood ratios without NaN, got NaN. Repair the reader."
             )
 
 
 class Reader(Protocol):
-    """Reads one kind of message, known by its kind and its shape and not by its name."""
+    """Reader of one kind of message, recognised by kind and shape and not by name."""
 
     @property
     def reference(self) -> str:
-        """What it does, and where that is described or derived."""
+        """Description of the method, with its source or derivation."""
         ...
 
     def refusal(self, view: View) -> str:
-        """Why it does not read this view, a sentence; empty where it does."""
+        """Reason why it does not read this view, a sentence; empty if it does."""
         ...
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """What the view says of ``users``, positions in ascending order, in that order.
+        """Evidence of the view on ``users`` (ascending positions), in their order.
 
         Memory: some arrays of users times items.
         """
         ...
 
 
-def together(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
-    """What ``readers`` that read this view tell: of each kind of evidence what the first has.
+def combine(readers: Sequence[Reader], view: View, users: NDArray[np.int64]) -> Evidence:
+    """Combined evidence of ``readers`` that read this view: each field from the first that has it.
 
-    Of log-likelihood ratios each entry is the one that says most: a device's list and its table
-    are made of one history, and what both tell would count twice if they were added.
+    Log-likelihood ratios are combined entry by entry: the largest absolute value counts. A device's
+    list and table come from the same history, so that a sum would count the evidence twice.
     """
     answers = [reader.read(view, users) for reader in readers]
     parts: dict[str, Any] = {}
     for name in (field.name for field in fields(Evidence) if field.name != "users"):
-        told = [part for answer in answers if (part := getattr(answer, name)) is not None]
-        parts[name] = told[0] if told else None
-        for other in told[1:] if name == "log_ratio" else ():
-            parts[name] = np.where(abs(parts[name]) >= abs(other), parts[name], other)
+        given = [part for answer in answers if (part := getattr(answer, name)) is not None]
+        parts[name] = given[0] if given else None
+        for more in given[1:] if name == "log_ratio" else ():
+            parts[name] = np.where(abs(parts[name]) >= abs(more), parts[name], more)
     return Evidence(users=users, **parts)
 
 
 class MessageReader(ABC):
-    """A reader that says what it wants of a view, and whether that is there."""
+    """Base of readers that need certain messages: ``wanted`` names them, ``reads`` finds them."""
 
     reference: ClassVar[str]
     wanted: ClassVar[str]
 
     @abstractmethod
     def reads(self, view: View) -> bool:
-        """Whether the view has what is wanted."""
+        """True if the view has the messages that this reader needs."""
 
     def refusal(self, view: View) -> str:
-        """What is there instead of what is wanted, a sentence; empty where it is there."""
-        return "" if self.reads(view) else unread(view, self.wanted)
+        """Wanted messages and those of the view, two sentences; empty if the reader reads it."""
+        return "" if self.reads(view) else explain(view, self.wanted)
 
     @abstractmethod
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:

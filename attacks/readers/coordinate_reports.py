@@ -1,24 +1,25 @@
-"""What one-coordinate reports tell of one interaction, by the client's own public distribution.
+"""Evidence on interactions from one-coordinate reports, by their public distribution.
 
-An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see ``rank_one``)
-and reports random coordinates (i, f) as one sign, + with probability (1 + kappa G_if) / 2,
-kappa = tanh(epsilon / 2). One user's few reports do not show x, all users' reports together show a
-typical one:
+An FMF-LDP client holds the FCF gradient G = (s - V x) x^T clipped to [-1, 1] (see
+``rank_one_gradients``) and reports random coordinates (i, f) as one sign, + with probability
+(1 + kappa G_if) / 2, kappa = tanh(epsilon / 2). The few reports of one user do not show x, but the
+reports of all users together show a typical x:
 
-1. the mean estimate over users is H = E[s_i x] - V E[x x^T]. If the share of users who touched each
-   item is known, regression of H on V and these shares gives the direction of the typical x, which
-   is shrunk as far as noise may have made it (James and Stein 1961). Otherwise what V cannot
-   explain of H, (I - V V^+) H, is close to rank one, E[s_i] x^T: its right singular vector is the
-   direction, and E[s_i] >= 0, large for few items, fixes its sign;
-2. for each length t of x the model predicts g1 at touched and g0 at untouched items, and
-   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i: the length
-   with the least squared error is taken;
-3. a user's reports on item i then have a log-likelihood ratio of touched against untouched, to
+1. The mean estimate over users is H = E[s_i x] - V E[x x^T]. If the share of users who touched each
+   item (interacted with it) is known, regression of H on V and these shares gives the direction of
+   the typical x, which is shrunk by the part that noise may have added (James and Stein 1961).
+   Otherwise the part of H outside the span of V, (I - V V^+) H, is close to rank one, E[s_i] x^T:
+   its right singular vector is the direction, and E[s_i] >= 0, large for few items, determines its
+   sign.
+2. For each length t of x the model predicts g1 at touched and g0 at untouched items, and
+   H_i = pi_i g1_i + (1 - pi_i) g0_i gives the share pi_i of users who touched item i. The length
+   with the smallest squared error is taken.
+3. A user's reports on item i then have a log-likelihood ratio of touched against untouched, to
    which the log-odds of pi_i are added.
 
-If the slope, or without known shares the singular value, of step 1 is within the noise, nothing can
-be learned this way and every pair scores 0. x differs between users and the broadcast between
-rounds; their means stand for them, which makes the score weaker than the best one.
+If the slope of step 1, or without known shares the singular value, is within the noise, this method
+learns nothing and every pair scores 0. x differs between users, and the broadcast between rounds;
+their means replace them, which makes the score weaker than the optimal one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import entries_of, item_messages
+from fedrec_auditor.attacks.parts.uploads import item_messages, read_entries
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
@@ -35,7 +36,7 @@ _UNSURE, _TINY = 1 - 1e-12, 1e-30
 
 
 class CoordinateReports(MessageReader):
-    """Reports of single coordinates of an item gradient; those of all rounds add up."""
+    """Reads reports of single coordinates of an item gradient; evidence of rounds adds up."""
 
     reference = (
         "likelihood ratio of the reported signs under a typical gradient; derived in "
@@ -45,12 +46,12 @@ class CoordinateReports(MessageReader):
     wanted = "reports of an item gradient and their distribution"
 
     def reads(self, view: View) -> bool:
-        """Whether both are there."""
+        """True if the view has such reports, and their distribution is public."""
         known = {"epsilon", "reports"} <= set(view.public.settings)
         return known and bool(item_messages(view, (Kind.REPORTS,)))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Approximate log-likelihood ratios by the reports of all rounds."""
+        """Approximate log-likelihood ratios from the reports of all rounds."""
         settings = view.public.settings
         kappa = float(np.tanh(settings["epsilon"] / 2))
         alpha = float(settings.get("alpha", 1.0))
@@ -67,12 +68,12 @@ class CoordinateReports(MessageReader):
         if typical is None:
             return Evidence(users=users, log_ratio=ratio)
         touched, untouched, share = typical
-        # Gradients are typical ones: no report proves anything, however little is randomized.
+        # Gradients are only typical, so that no report is a proof, even with little randomness.
         kappa = min(kappa, _UNSURE)
         plus = np.log1p(kappa * touched) - np.log1p(kappa * untouched)
         minus = np.log1p(-kappa * touched) - np.log1p(-kappa * untouched)
         for sent in rounds:
-            for whose, estimates in entries_of(users, sent.users, sent.component):
+            for whose, estimates in read_entries(users, sent.users, sent.component):
                 signs = np.rint(estimates / unit)
                 ratio[whose] += np.einsum("nmf,mf->nm", signs, (plus - minus) / 2)
                 ratio[whose] += np.einsum("nmf,mf->nm", np.abs(signs), (plus + minus) / 2)
@@ -83,7 +84,7 @@ class CoordinateReports(MessageReader):
 def _gradients(
     vector: NDArray[np.float64], items: NDArray[np.float64], alpha: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The clipped gradient of a user ``vector`` (F,) if all items were touched, if none: (M, F)."""
+    """Clipped gradients (M, F) of a user ``vector`` (F,): with all items touched, and with none."""
     prediction = items @ vector
     touched = np.outer((1 + alpha) * (1 - prediction), vector)
     return touched.clip(-1, 1), np.outer(-prediction, vector).clip(-1, 1)
@@ -96,9 +97,15 @@ def _typical(
     noise: float,
     known: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
-    """Typical gradients at touched and untouched items (M, F) and the items' shares (M,).
+    """Typical gradients at touched and at untouched items, (M, F) each, and shares of items (M,).
 
-    ``known`` (M,) are the shares if they are public; None if reports do not show any.
+    mean: mean report (M, F)
+    items: mean broadcast (M, F)
+    alpha: public parameter of the loss
+    noise: variance of an entry of ``mean``
+    known: shares of items, if they are public (M,)
+
+    None if the reports do not show a typical gradient.
     """
     if known is None:
         rest = mean - items @ np.linalg.lstsq(items, mean, rcond=None)[0]
@@ -108,28 +115,28 @@ def _typical(
             return None
         direction = right[0] * np.sign(np.sum((rest @ right[0]) ** 3))
     else:
-        left = known - items @ np.linalg.lstsq(items, known, rcond=None)[0]
-        size = float(left @ left)
-        direction = left @ mean / max(size, _TINY)
+        residual = known - items @ np.linalg.lstsq(items, known, rcond=None)[0]
+        size = float(residual @ residual)
+        direction = residual @ mean / max(size, _TINY)
         squared = float(direction @ direction)
-        # James and Stein: as far as the slope is longer than noise makes it.
+        # James and Stein: the part of the slope's length that exceeds the noise.
         shrunk = 1 - len(direction) * noise / max(size, _TINY) / max(squared, _TINY)
         if shrunk <= 0:
             return None
         direction = direction / np.sqrt(squared)
-    best, least = None, np.inf
+    best, min_error = None, np.inf
     for length in _LENGTHS:
         touched, untouched = _gradients(length * direction, items, alpha)
         gap = touched - untouched
         weight = np.maximum(np.sum(gap * gap, axis=1), 1e-12)
         share = (np.sum((mean - untouched) * gap, axis=1) / weight).clip(0, 1)
         error = float(np.sum((mean - untouched - share[:, None] * gap) ** 2))
-        if error < least:
-            # A tenth of the average share: no item is impossible, none is certain.
-            least, best = error, (touched, untouched, 0.9 * share + 0.1 * share.mean())
+        if error < min_error:
+            # A tenth of the average share keeps shares away from 0 and 1.
+            min_error, best = error, (touched, untouched, 0.9 * share + 0.1 * share.mean())
     if best is None or not 0 < best[2].mean() < 1:
         return None
-    if known is not None:  # an uncertain direction says less of each report
+    if known is not None:  # an uncertain direction weakens each report
         touched, untouched, shares = best
         middle, half = (touched + untouched) / 2, shrunk * (touched - untouched) / 2
         return middle + half, middle - half, shares

@@ -1,26 +1,26 @@
-"""Interactions read from a locally trained network that knows items by public features only.
+"""Interactions read from a locally trained network that uses items' public features only.
 
-No message names an item: all items of the same features are one to the network. What moves with a
-user's items are rows of a table of features (G, d), and weights of the layers behind it: of the
-first layer, for a feature g of embedding E_g, it is E_g times the sum over the examples with g of
-their errors. So the wire carries sums by feature, over items met and negatives together, and
-through them a preference for each combination of features, never for an item.
+No message names an item, and items with the same features are identical to the network. A user's
+items move rows of a table of features (G, d), and weights of the layers behind it. In the first
+layer, a feature g with embedding E_g contributes E_g times the sum of the errors of the examples
+with g. The messages thus carry sums per feature, over positives and negatives together, and reveal
+a preference for each combination of features, never for a single item.
 
 A device minimises the cross entropy of own items (1) against negatives (0), so that its network's
-logit of features z estimates
+logit for features z estimates
 
     log P(z | own) - log P(z | negative) + constant,
 
-where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant): negatives are
-drawn evenly. The network that it returns and the one that it was sent are both evaluated at every
-item's features. The difference of the logits, less their constants, is the evidence on the user;
-the logits of the one sent, averaged over users, are the items' prior, as far as their features tell
-it. Both are of shares that add up to 1 over features: how many items a user met they do not tell.
-The user's own row of a table of user features is the one that moved.
+where the constant follows from sum_z P(z | negative) exp(logit) = exp(constant), because negatives
+are drawn uniformly. The returned network and the broadcast one are both evaluated at every item's
+features. The difference of the logits, less their constants, is the evidence on the user. The
+logits of the broadcast one, averaged over users, give the prior of items, to the extent that it
+depends on features. Both refer to shares that add up to 1 over features, and do not reveal a user's
+number of items. The user's own row in a table of user features is the row that moved.
 
-The network is known by its form: parts in the order in which they are broadcast, tables of one
-width, the last of them with a row a public feature, then weights (in, out) and biases down to one
-number. Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
+The network is recognised by its form: parts in the order of the broadcast, tables of one width, the
+last one with one row per public feature, then weights (in, out) and biases down to one number.
+Source: derived here; cross entropy as a ratio of densities, e.g. Sugiyama et al. 2012.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, last_model, located, model_messages
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, last_model, locate, model_messages
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import moves_some_rows
 from fedrec_auditor.targets.transcript import View
@@ -44,9 +44,11 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Names of the tables, that of items' features last, and of weights and biases by turns.
+    """Names of the parts of the network.
 
-    ``mean`` says that the features of an item enter as their mean, and not one beside the other.
+    tables: embedding tables, with the table of items' features last
+    layers: weights and biases by turns
+    mean: True if the input is the mean of an item's feature embeddings, instead of all in a row
     """
 
     tables: tuple[str, ...]
@@ -55,10 +57,10 @@ class _Form:
 
 
 class FeatureNetwork(MessageReader):
-    """Networks on public features of items, before and after a device has trained them.
+    """Reads networks on public features of items, before and after a device has trained them.
 
-    Of the first and last rounds, see ``uploads.kept``. Cost: some products of layers a sender and
-    combination of features.
+    The first and last rounds are read (``uploads.kept``). Cost: some products of layers per sender
+    and combination of features.
     """
 
     reference = (
@@ -69,11 +71,11 @@ class FeatureNetwork(MessageReader):
     wanted = "a network on public features of items"
 
     def reads(self, view: View) -> bool:
-        """Whether there is one, and no item table of which some rows move."""
+        """True if the view has such a network, and no item table in which some rows move."""
         return _form(view) is not None and not moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Differences of logits, added up over rounds: items of the same features have the same."""
+        """Differences of logits, added up over rounds; equal for items with the same features."""
         form, features = _form(view), view.public.features
         assert form is not None, "refused"
         assert features is not None, "refused"
@@ -88,9 +90,9 @@ class FeatureNetwork(MessageReader):
         names = (*form.tables, *form.layers)
         for parts in zip(*(rounds[name] for name in names), strict=True):
             whole = dict(zip(names, parts, strict=True))
-            mine, places = located(parts[0].users, users)
-            for start in range(0, len(mine), _TOGETHER):
-                some, at = (part[start : start + _TOGETHER] for part in (mine, places))
+            rows, places = locate(parts[0].users, users)
+            for start in range(0, len(rows), _TOGETHER):
+                some, at = (part[start : start + _TOGETHER] for part in (rows, places))
                 before, after = _networks(form, whole, some)
                 first = _log_ratios(form, before, flags, weight)
                 ratio[at] += _log_ratios(form, after, flags, weight) - first
@@ -108,9 +110,9 @@ class FeatureNetwork(MessageReader):
 def _networks(
     form: _Form, whole: Mapping[str, ModelMessages], some: NDArray[np.intp]
 ) -> tuple[Arrays, Arrays]:
-    """The network that each of ``some`` senders was sent, and what it returned.
+    """The networks that ``some`` senders received, and those that they returned.
 
-    Of a table of user features only the row that moved; its mean where none did.
+    A table of user features is reduced to the row that moved, or to its mean if no row moved.
     """
     before, after = {}, {}
     for name, part in whole.items():
@@ -130,9 +132,12 @@ def _networks(
 def _log_ratios(
     form: _Form, network: Arrays, flags: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Of own items against negatives, by each sender's network: (n, k), of shares ``weight``.
+    """Log-ratios of own items against negatives, by each sender's network: (n, k).
 
-    0 where a network's logits are no numbers.
+    flags: combinations of features (k, G)
+    weight: share of items with each combination (k,)
+
+    0 for a network with logits that are not finite.
     """
     logits = _logits(form, network, flags)
     logits[~np.isfinite(logits).all(axis=1)] = 0.0
@@ -141,13 +146,13 @@ def _log_ratios(
 
 
 def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each sender's network at each combination of features (k, G): (n, k)."""
+    """Logits of each sender's network at each combination of features (k, G): (n, k)."""
     *user, last = form.tables
     table, weight = network[last], network[form.layers[0]]
     du = sum(network[name].shape[1] for name in user)
     behind = weight[:, du:]
     with np.errstate(over="ignore", invalid="ignore"):
-        if not form.mean:  # an input a feature
+        if not form.mean:  # one input per feature
             behind = behind.reshape(*table.shape, -1)
             hidden = flags @ np.einsum("ngd,ngdh->ngh", table, behind)
         else:
@@ -163,7 +168,7 @@ def _logits(form: _Form, network: Arrays, flags: NDArray[np.float64]) -> NDArray
 
 
 def _form(view: View) -> _Form | None:
-    """The form of the network that messages are of; None if it is none on items' features."""
+    """The form of the network in the messages; None if it is not a network on items' features."""
     features, messages, broadcast = view.public.features, model_messages(view), last_model(view)
     unknown = any(rounds[0].base is None for rounds in messages.values())
     if features is None or not broadcast or unknown:

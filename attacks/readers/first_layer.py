@@ -1,20 +1,21 @@
 """User vectors read from the first layer of an MLP on a user's vector and an item's.
 
 For the layer h = W [x; v_i] + b every example with error e in h adds e x^T to the gradient of W on
-the user's side, and e to that of b. x is the same in all examples of a device, so that whatever the
+the user's side, and e to the gradient of b. x is equal in all examples of a device, so that for any
 batch
 
-    dW_user = db x^T,    x = dW_user^T db / |db|^2,
+    dW_user = db x^T,    x = dW_user^T db / |db|^2.
 
-exactly for one gradient, approximately for the sum of several steps, in which x itself moves. A
-step of Adam divides every entry by its own size and so tells little more than the signs of x. Then
-it helps that x = E f, where the matrix E was broadcast and f has few entries: columns of E for
-which f is 0 do not move, and x is projected on those that did. (Not where an activation lies
-between: the projection then keeps no more of x than one on random vectors would.)
+This is exact for one gradient, and approximate for the sum of several steps, in which x itself
+moves. A step of Adam divides every entry by its own size and so reveals little more than the signs
+of x. It then helps if x = E f, where the matrix E was broadcast and f has few nonzero entries:
+columns of E for which f is 0 do not move, and x is projected on those that moved. (This does not
+help with an activation in between: the projection then retains no more of x than a projection on
+random vectors.)
 
-Which matrix is the first layer, and which side is the user's, is told by the rank: columns of dW on
-the user's side are parallel to db. Source: derived here from the chain rule; the same of one
-example, Phong et al. 2018, Privacy-preserving deep learning via additively homomorphic encryption.
+The rank identifies the first layer and the user's side of it: columns of dW on the user's side are
+parallel to db. Source: derived here from the chain rule; for one example see Phong et al. 2018,
+Privacy-preserving deep learning via additively homomorphic encryption.
 """
 
 from __future__ import annotations
@@ -35,18 +36,22 @@ from fedrec_auditor.attacks.parts.uploads import (
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.targets.transcript import View
 
-_LOOKED_AT = 32  # messages by which the layer is found
-_PARALLEL = 0.6  # least median cosine of the user's columns with the bias
-_WIDTH = 8  # least numbers of a bias: fewer are parallel by chance
+_LOOKED_AT = 32  # number of messages that identify the layer
+_PARALLEL = 0.6  # smallest median cosine of the user's columns with the bias
+_WIDTH = 8  # smallest length of a bias, because short ones are parallel by chance
 
 Matrices = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Names of the layer's weight and bias, whether the weight is (h, in), the user's columns.
+    """Location of the first layer among the messages.
 
-    ``span`` names the matrix of which x is a combination of columns, if any.
+    weight: name of the weight
+    bias: name of the bias
+    upright: True if the weight has the shape (outputs, inputs)
+    side: columns on the user's side
+    span: name of the matrix whose columns combine to x, or empty
     """
 
     weight: str
@@ -57,7 +62,7 @@ class _Layout:
 
 
 class FirstLayer(MessageReader):
-    """User vectors of the last message of each user, in closed form."""
+    """Reads user vectors from the last message of each user, in closed form."""
 
     reference = (
         "first-layer closed form dW = db x^T: derived in attacks/readers/first_layer.py; compare "
@@ -67,41 +72,41 @@ class FirstLayer(MessageReader):
     wanted = "a first layer on user and item vectors"
 
     def reads(self, view: View) -> bool:
-        """Whether there is one, and an item table."""
+        """True if the view has such a layer, and an item table."""
         return _layout(view) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Vectors, 0 of those who sent none."""
+        """Vectors of the users, 0 for users who sent no message."""
         layout, rounds = _layout(view), model_messages(view)
         assert layout is not None, "refused"
         names = [name for name in (layout.weight, layout.bias, layout.span) if name]
         width = layout.side.stop - layout.side.start
         vectors = np.zeros((len(users), width))
         for parts in zip(*(rounds[name] for name in names), strict=True):
-            (_, whose), *_ = asked = [part.of(users) for part in parts]
-            vectors[whose] = _vectors(layout, *(part for part, _ in asked))
+            (_, whose), *_ = chosen = [part.of(users) for part in parts]
+            vectors[whose] = _vectors(layout, *(part for part, _ in chosen))
         return Evidence(users=users, vectors=vectors)
 
 
 def _vectors(
     layout: _Layout, weight: ModelMessages, bias: ModelMessages, span: ModelMessages | None = None
 ) -> NDArray[np.float64]:
-    """Of every sender, (n, d)."""
+    """Vectors of all senders: (n, d)."""
     blocks = [
-        first_layer_input(_oriented(change, layout.upright)[:, :, layout.side], by)
-        for change, by in _paired(weight, bias)
+        first_layer_input(_orient(change, layout.upright)[:, :, layout.side], by)
+        for change, by in _pair_blocks(weight, bias)
     ]
     direct = np.concatenate([*blocks, np.zeros((0, layout.side.stop - layout.side.start))])
     if span is None:
         return direct
     out = direct.copy()
     for rows, columns in _spans(span):
-        out[rows] = _projected(direct[rows], columns)
+        out[rows] = _project(direct[rows], columns)
     return out
 
 
-def _paired(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
-    """Blocks of the weight's changes (n, ...), and the bias's of the same senders (n, h)."""
+def _pair_blocks(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matrices, Matrices]]:
+    """Yields blocks of changes of the weight (n, ...) and of the bias (n, h), by senders."""
     by = np.concatenate(
         [change for _, change, _ in bias.changes()] or [np.zeros((0, 0), dtype=np.float32)]
     )
@@ -109,26 +114,26 @@ def _paired(weight: ModelMessages, bias: ModelMessages) -> Iterator[tuple[Matric
         yield change, by[rows]
 
 
-def _oriented(change: Matrices, upright: bool) -> Matrices:
+def _orient(change: Matrices, upright: bool) -> Matrices:
     return change if upright else change.transpose(0, 2, 1)
 
 
 def _spans(span: ModelMessages) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Blocks of senders, and the columns that each moved, zeros elsewhere: (block, d, f)."""
+    """Yields blocks of senders, and the columns that each moved, else zeros: (block, d, f)."""
     assert span.base is not None
     for rows, _, moved in span.changes():
         yield rows, np.where(moved.any(axis=1, keepdims=True), span.base, 0.0)
 
 
-def _projected(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
-    """Each vector (n, d) as a combination of its columns (n, d, f), as near as may be."""
+def _project(vectors: NDArray[np.float64], columns: NDArray[Any]) -> NDArray[np.float64]:
+    """Projection of each vector (n, d) on the span of its columns (n, d, f)."""
     basis, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     basis = basis * (sizes > 1e-6 * sizes[:, :1])[:, None]
     return np.asarray(np.einsum("ndf,nf->nd", basis, np.einsum("ndf,nd->nf", basis, vectors)))
 
 
 def _layout(view: View) -> _Layout | None:
-    """The layer whose columns on one side are parallel to its bias; None if there is none."""
+    """The layer whose columns on one side are parallel to its bias; None if none exists."""
     items = item_messages(view)
     if not items:
         return None
@@ -138,9 +143,9 @@ def _layout(view: View) -> _Layout | None:
         for name, rounds in model_messages(view).items()
         if name != item_name(view)
     }
-    best, most = None, _PARALLEL
+    best, max_cosine = None, _PARALLEL
     for name, weight in last.items():
-        for other, bias in last.items():
+        for name_of_bias, bias in last.items():
             if len(weight.component.shape) != 2 or len(bias.component.shape) != 1:
                 continue
             (size,) = bias.component.shape
@@ -149,18 +154,18 @@ def _layout(view: View) -> _Layout | None:
                 if size < _WIDTH or tall != size or wide <= width:
                     continue
                 for side in (slice(0, wide - width), slice(width, wide)):
-                    layout = _Layout(name, other, upright, side)
+                    layout = _Layout(name, name_of_bias, upright, side)
                     cosine = _parallel(layout, weight, bias)
-                    if cosine > most:
-                        best, most = layout, cosine
-    return best and _spanned(best, last)
+                    if cosine > max_cosine:
+                        best, max_cosine = layout, cosine
+    return best and _find_span(best, last)
 
 
 def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> float:
     """Median cosine, without sign, of the columns on this side with the bias."""
     cosines = [np.zeros(0, dtype=np.float32)]
-    for change, by in _paired(weight, bias):
-        part = _oriented(change, layout.upright)[:, :, layout.side]
+    for change, by in _pair_blocks(weight, bias):
+        part = _orient(change, layout.upright)[:, :, layout.side]
         length = np.linalg.norm(part, axis=1) * np.linalg.norm(by, axis=1)[:, None]
         dot = np.einsum("njk,nj->nk", part, by)
         cosines.append(np.abs(dot[length > 0] / length[length > 0]))
@@ -168,34 +173,34 @@ def _parallel(layout: _Layout, weight: ModelMessages, bias: ModelMessages) -> fl
     return float(np.median(cosine)) if len(cosine) else 0.0
 
 
-def _spanned(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
-    """With the matrix, if any, whose moved columns span the vectors better than by chance."""
+def _find_span(layout: _Layout, last: dict[str, ModelMessages]) -> _Layout:
+    """A copy with the matrix, if any, whose moved columns span the vectors beyond chance."""
     direct = _vectors(layout, last[layout.weight], last[layout.bias])
     d = direct.shape[1]
-    best, most = layout, 0.5
+    best, max_share = layout, 0.5
     for name, part in last.items():
         shape = part.component.shape
         if len(shape) != 2 or shape[0] != d or name == layout.weight or part.base is None:
             continue
-        kept, chance = [], []
+        in_span, chance = [], []
         for rows, columns in _spans(part):
-            kept.append(np.sum(_projected(direct[rows], columns) ** 2))
+            in_span.append(np.sum(_project(direct[rows], columns) ** 2))
             rank = np.minimum(columns.any(axis=1).sum(axis=1), d)
             chance.append(np.sum(rank / d * np.sum(direct[rows] ** 2, axis=1)))
         whole, by_chance = np.sum(direct**2), float(np.sum(chance))
-        share = (np.sum(kept) - by_chance) / (whole - by_chance) if by_chance < whole else 0.0
-        if share > most:
-            best, most = replace(layout, span=name), share
+        share = (np.sum(in_span) - by_chance) / (whole - by_chance) if by_chance < whole else 0.0
+        if share > max_share:
+            best, max_share = replace(layout, span=name), share
     return best
 
 
 def first_layer_input(
     weight: NDArray[np.floating[Any]], bias: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
-    """The input x of a layer W x + b by its gradients dW (n, h, d) and db (n, h): (n, d).
+    """The input x of a layer W x + b, from its gradients dW (n, h, d) and db (n, h): (n, d).
 
-    dW = db x^T, whatever the loss; so x = dW^T db / |db|^2, which is the least-squares solution
-    where several inputs were summed up. 0 where db is. Source: Phong et al. 2018, section 3.
+    dW = db x^T for any loss; therefore x = dW^T db / |db|^2, which is the least-squares solution
+    for a sum over several inputs. x is 0 if db is 0. Source: Phong et al. 2018, section 3.
 
     >>> first_layer_input(np.array([[[2.0, 4.0], [-1.0, -2.0]]]), np.array([[2.0, -1.0]]))
     array([[1., 2.]])

@@ -1,4 +1,4 @@
-"""What flipped bits tell: evidence from the known channel, prior from all users' bits together.
+"""Evidence from flipped bits with a known channel, and a prior from all users' bits together.
 
 A bit b in {0, 1} is reported as 1 with probability p if b = 1 and q if b = 0; each report y adds
 ln P(y | 1) - ln P(y | 0) to the log-odds of b, and fresh reports of the same bit add up. The share
@@ -15,18 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from fedrec_auditor.attacks.parts.uploads import entries_of, item_odds, kept, of_kind
+from fedrec_auditor.attacks.parts.uploads import (
+    find_component,
+    item_odds,
+    read_entries,
+    read_rounds,
+)
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Kind, View
 
 _STEPS, _FIRST, _LEAST, _MOST = 24, 3, 1e-3, 4.0
-_OPEN = 0.3  # of the information that bits themselves would give: a step counts on no less
+_OPEN = 0.3  # smallest information in a step, as a share of that of unflipped bits
 
 
 class FlippedBits(MessageReader):
-    """Bits of all items, flipped with public probabilities; those of T rounds add up.
+    """Reads bits of all items, flipped with public probabilities; evidence of rounds adds up.
 
-    Where nothing flips, or one side does not, bits are proved.
+    If a value is never flipped, reports can prove bits.
     """
 
     reference = "Bayes' rule on the channel of Gao et al., SIGIR 2020, section 3"
@@ -34,19 +39,19 @@ class FlippedBits(MessageReader):
     wanted = "bits of all items and their distribution"
 
     def reads(self, view: View) -> bool:
-        """Whether bits are linked to users, and their channel is known."""
-        return view.public.channel is not None and of_kind(view, Kind.BITS) is not None
+        """True if bits are linked to users, and their channel is known."""
+        return view.public.channel is not None and find_component(view, Kind.BITS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Read all rounds' bits."""
-        channel, name = view.public.channel, of_kind(view, Kind.BITS)
+        """Evidence from the bits of all rounds."""
+        channel, name = view.public.channel, find_component(view, Kind.BITS)
         assert channel is not None
         assert name is not None
         shape = (len(users), view.public.n_items)
         ones, reports = np.zeros(shape, dtype=np.int32), np.zeros(shape[0], dtype=np.int32)
         total, senders = np.zeros(shape[1], dtype=np.int64), 0
-        for _, uploads, component in kept(view, name):
-            for whose, bits in entries_of(users, uploads.users, component):
+        for _, uploads, component in read_rounds(view, name):
+            for whose, bits in read_entries(users, uploads.users, component):
                 ones[whose] += bits != 0
                 reports[whose] += 1
             total += np.rint(component.total()).astype(np.int64)
@@ -65,13 +70,13 @@ class FlippedBits(MessageReader):
 def fit_activity(
     ratio: NDArray[np.floating[Any]], items: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Activity of each user (n,), which is added to the log-odds of ``items`` (M,).
+    """Fits the activity of each user, (n,), which adds to the log-odds of ``items`` (M,).
 
-    It is normal over users, of a mean and variance that all evidence fits best: a user with little
-    evidence is like the others. For ``ratio`` (n, M) of a channel that is known exactly, because
-    errors of other ratios would be read as activity. Newton's steps on the information that is
-    observed (Louis 1982): those of expectation maximisation are far from their end after twenty
-    where bits are noisy. The variance is 1 until activity has come near its place.
+    Activity is normal over users, with the mean and variance that fit all evidence best, so that a
+    user with little evidence gets about the mean. ``ratio`` (n, M) must belong to a channel that is
+    known exactly, because errors of ratios would be taken for activity. The fit takes Newton steps
+    on the observed information (Louis 1982), because expectation maximisation is far from
+    convergence after twenty steps if bits are noisy. The variance stays 1 in the first steps.
     """
     ratio = np.clip(ratio, -SURE, SURE).astype(np.float32)
     activity, mean, variance = np.zeros(len(ratio)), 0.0, 1.0
@@ -80,18 +85,18 @@ def fit_activity(
         before, after = expit(prior), expit(prior + ratio)
         curve = np.sum(before * (1 - before), axis=1, dtype=np.float64)
         gain = np.sum(after - before, axis=1, dtype=np.float64)
-        seen = curve - np.sum(after * (1 - after), axis=1, dtype=np.float64)
+        information = curve - np.sum(after * (1 - after), axis=1, dtype=np.float64)
         step = gain - (activity - mean) / variance
-        activity += (step / (np.maximum(seen, _OPEN * curve) + 1 / variance)).clip(-1, 1)
+        activity += (step / (np.maximum(information, _OPEN * curve) + 1 / variance)).clip(-1, 1)
         mean = float(activity.mean())
         if count >= _FIRST:
-            doubt = 1 / (np.maximum(seen, 0) + 1 / variance)
+            doubt = 1 / (np.maximum(information, 0) + 1 / variance)
             variance = float(np.mean((activity - mean) ** 2 + doubt).clip(_LEAST, _MOST))
     return activity
 
 
 def _times(counts: NDArray[np.int32], log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``counts`` times ln P(y | 1) - ln P(y | 0); no report is no evidence, however sure one is."""
+    """``counts`` times ln P(y | 1) - ln P(y | 0), and 0 for a count of 0 if that is infinite."""
     step = float(log_probs[1]) - float(log_probs[0]) if log_probs[0] != log_probs[1] else 0.0
     if np.isinf(step):
         return np.where(counts > 0, step, 0.0)
@@ -103,19 +108,19 @@ def _shares(
 ) -> NDArray[np.float64]:
     """Share of 1s behind each row's (or column's) reports: debiased, shrunk by its reliability.
 
-    The weight of a row's own mean is the empirical-Bayes one: the part of the variance between
-    rows that sampling and flipping do not explain. Kept within half a report of 0 and 1. A channel
-    that says nothing (p = q) leaves even odds; a row without reports has the mean of all.
+    The weight of a row's own mean is the empirical-Bayes weight: the part of the variance between
+    rows that sampling and flipping do not explain. Shares stay half a report away from 0 and 1. An
+    uninformative channel (p = q) gives even odds; a row without reports gets the overall mean.
     """
     if p == q or not reports.any():
         return np.full(len(ones), 0.5)
     overall = ones.sum() / reports.sum()
     centre = (overall - q) / (p - q)
-    seen = np.where(reports > 0, reports, reports.max())
-    share = np.where(reports > 0, (ones / seen - q) / (p - q), centre)
-    noise = overall * (1 - overall) / seen / (p - q) ** 2
+    counts = np.where(reports > 0, reports, reports.max())
+    share = np.where(reports > 0, (ones / counts - q) / (p - q), centre)
+    noise = overall * (1 - overall) / counts / (p - q) ** 2
     between = max(float(np.mean(((share - centre) ** 2 - noise)[reports > 0])), 0.0)
     if between + noise.max() > 0:
         share = centre + between / (between + noise) * (share - centre)
-    edge = 0.5 / seen
+    edge = 0.5 / counts
     return np.asarray(share.clip(edge, 1 - edge))

@@ -1,35 +1,38 @@
-"""Interactions read from an item table of which noise moves every row, with all senders together.
+"""Interactions read from an item table in which noise moves every row, from all senders together.
 
-A row that the device moved changes along the direction that all its rows have in common (see
-``item_rows``), own items one way and negatives the other; noise of one size goes in all directions.
-One message says little of its direction and of the sizes of steps; all messages together say much:
+A row that the device moved changes along the common direction of the device's rows (see
+``item_rows``), own items one way and negatives the other; noise has equal size in all directions.
+One message reveals little about its direction and the sizes of steps, but all messages together
+reveal much:
 
-1. Entries are passed through the score function of the noise, clip(x / b, -1, 1) for Laplace noise
-   and x for Gaussian, by which of the two the spread of most entries looks like: for a small shift
-   nothing separates better.
-2. Rows are x = a w + noise of deviation s. Directions w of users are drawn from N(0, C), where the
-   mean Gram matrix of all senders is s^2 (C + I): s^2 is its median eigenvalue, and C has the
-   eigenvalues that noise alone does not reach (the edge of Marchenko and Pastur 1967). Directions
-   that users have for themselves are as likely anywhere, as strong as they show in single Gram
-   matrices (Baik, Ben Arous and Peche 2005). If users share a direction, C is that of what they add
-   to it, in units of each user's own length. A model that learns turns directions: what a user's
-   rows have in common between rounds, of which noise has nothing, tells how, and rows are turned
-   back. If popularity is known, regression of items' mean rows on it gives the shared direction.
-   Each w is the likeliest by its user's messages of all rounds (expectation maximisation of
-   probabilistic principal components). That of even rows is fitted to the odd ones, and that of odd
-   rows to the even: noise has variance 1 along it.
-3. The place z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for one drawn k
-   times as a negative, g_k from 1 to k, k of a Poisson distribution; the step a is a message's own,
-   drawn from a normal distribution that all messages together tell, as they tell the tilt t of each
-   item, by what the model has learnt of it, and how often it is met, where that is not known.
-4. The evidence on an item is the likelihood ratio of own items against the others, by the end of
-   the direction that is likelier, of all users or with those turned who go the other way;
-   with as many negatives as own items, by the user's vector, if it is sent. Without negatives own
-   items may move either way. Rounds add up.
+1. Entries pass through the score function of the noise, clip(x / b, -1, 1) for Laplace noise and x
+   for Gaussian noise. The spread of most entries decides which. For a small shift no other function
+   separates better.
+2. Rows are x = a w + noise of standard deviation s. Directions w of users are drawn from N(0, C),
+   where the mean Gram matrix of all senders is s^2 (C + I): s^2 is its median eigenvalue, and C has
+   the eigenvalues above those of noise alone (the edge of Marchenko and Pastur 1967). Individual
+   directions of users are uniformly distributed, with the strength that single Gram matrices show
+   (Baik, Ben Arous and Peche 2005). If users share a direction, C is the covariance of their
+   deviations from it, in units of each user's own length. Directions turn while the model learns.
+   The correlation of a user's rows between rounds, to which noise does not contribute, shows the
+   turn, and rows are turned back. If popularity is known, regression of items' mean rows on it
+   gives the shared direction. Each w is the most likely one given its user's messages of all
+   rounds (expectation maximisation of probabilistic principal components). The direction for even
+   rows is fitted to odd rows, and vice versa, so that noise has variance 1 along it.
+3. The position z of a row along w is (1 + t) a for an own item and -g_k (1 - t) a for an item drawn
+   k times as a negative, with g_k from 1 to k and Poisson-distributed k. Each message has its own
+   step a, drawn from a normal distribution that is estimated from all messages. They also give
+   the tilt t of each item, which depends on what the model has learnt about it, and its popularity
+   if that is unknown.
+4. The evidence on an item is the likelihood ratio of own items against the rest. The sign of the
+   direction is the more likely one, either for all users together, or with users who go the other
+   way reversed. With one negative per own item, the sign follows from the user's vector, if it is
+   sent. Without negatives, own items may move either way. Evidence of rounds adds up.
 
-Noise is nowhere else than in its own entry. So the places by some columns and by the others go
-together only as far as rows were moved; where they do not, user by user and beyond what items have
-in common, nothing is told: every ratio is 0. Source: derived here; the score test is Rao 1948.
+Noise is independent between entries. Positions from even and from odd columns therefore correlate
+only if rows were moved. If they do not correlate, user by user and beyond common effects of items,
+the messages are uninformative and every ratio is 0. Source: derived here; the score test is Rao
+1948.
 """
 
 from __future__ import annotations
@@ -50,26 +53,26 @@ from fedrec_auditor.attacks.readers.small_readers import InputWeights, RankOneCh
 from fedrec_auditor.targets.transcript import Kind, View
 
 ROUNDS = 8
-"""Messages a user that are read."""
-_NUMBERS = 2**22  # places from which is learned what users have in common
+"""Number of messages that are read per user."""
+_NUMBERS = 2**22  # largest number of positions to which common parameters are fitted
 
 
 class NoisyRows(MessageReader):
-    """Messages that move an item table and every row of it.
+    """Reads messages that move every row of an item table.
 
-    Of the first and last rounds, several messages a user; of all senders, whoever is asked about.
-    Memory: two numbers for every row of the messages of those asked about, and 256 MiB.
+    Several messages per user of the first and last rounds are read, of all senders, for any request
+    of users. Memory: two numbers for every row of the messages of the users requested, and 256 MiB.
     """
 
     reference = (
-        "mixture of rows along directions that all senders tell together, derived in "
+        "mixture of rows along directions that are estimated from all senders, derived in "
         "attacks/readers/noisy_rows.py"
     )
 
-    wanted = "an item table of which all rows move"
+    wanted = "an item table whose rows all move"
 
     def reads(self, view: View) -> bool:
-        """Whether there is one, of which no other reader tells more."""
+        """True if the view has such a table, and no other reader is more informative."""
         others = (InputWeights(), RankOneChanges(), RankOneGradients())
         moving = bool(item_messages(view)) and not moves_some_rows(view)
         return moving and not any(reader.reads(view) for reader in others)
@@ -80,30 +83,30 @@ class NoisyRows(MessageReader):
         senders = np.unique(np.concatenate([sent.users for sent in rounds])).astype(np.int64)
         count = sum(len(sent.users) for sent in rounds) * view.public.n_items
         sample = senders[:: -(-count // _NUMBERS)]
-        asked = users[np.isin(users, senders)]
+        present = users[np.isin(users, senders)]
         negatives = view.public.settings.get("negatives", 0)
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
-        vectors = _vectors(view, np.union1d(sample, asked)) if negatives == 1 else None
-        found = places(rounds, sample, asked, vectors, item_odds(view))
-        if found is None:
+        vectors = _vectors(view, np.union1d(sample, present)) if negatives == 1 else None
+        positions = places(rounds, sample, present, vectors, item_odds(view))
+        if positions is None:
             return Evidence(users=users, log_ratio=ratio)
-        common = step_mixture.learned(found.of(sample), negatives, item_odds(view))
-        for some in np.array_split(asked, -(-count // _NUMBERS)):
-            told = step_mixture.fitted(found.of(some), negatives, common)
-            mine = np.searchsorted(users, told.users)
-            ratio[mine] = np.clip(told.ratio, -SURE, SURE)
+        common = step_mixture.fit_mixture(positions.of(sample), negatives, item_odds(view))
+        for some in np.array_split(present, -(-count // _NUMBERS)):
+            of_some = step_mixture.fit_evidence(positions.of(some), negatives, common)
+            at = np.searchsorted(users, of_some.users)
+            ratio[at] = np.clip(of_some.ratio, -SURE, SURE)
         evidence = Evidence(users=users, log_ratio=ratio, items=common.items)
         return replace(evidence, activity=shrunk_activity(evidence))
 
 
 def _vectors(view: View, users: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """The sums (n, d) of the vectors that ``users`` send for themselves; None if none is sent."""
+    """Sums (n, d) of the vectors that ``users`` send for themselves; None without such vectors."""
     out = None
     for _, beside in with_vectors(view, ROUNDS):
         if beside is None or beside.component.kind not in (Kind.VECTOR, Kind.MODEL):
-            return None  # a change of a vector says nothing of where it points
-        mine = users[np.isin(users, beside.users)]
-        rows = own_rows(beside, mine)
+            return None  # a change of a vector does not show its direction
+        present = users[np.isin(users, beside.users)]
+        rows = own_rows(beside, present)
         out = np.zeros((len(users), rows.shape[1])) if out is None else out
-        out[np.searchsorted(users, mine)] += rows
+        out[np.searchsorted(users, present)] += rows
     return out

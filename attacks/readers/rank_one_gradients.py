@@ -1,19 +1,19 @@
-"""What a rank-one item gradient tells: the user vector and, item by item, whether it was touched.
+"""User vector and interactions from a rank-one item gradient.
 
 An FCF client sends G = (s - V x) x^T for the broadcast V (M, F), its vector x and
-s_i = c_i - (c_i - 1) x.v_i at the items it interacted with, 0 elsewhere. Write x = t b with
+s_i = c_i - (c_i - 1) x.v_i at touched items (its interactions), 0 elsewhere. Write x = t b with
 |b| = 1. Then
 
 1. b is the right singular vector of G (up to sign), and a = G b = t s - t^2 V b;
-2. at untouched items a_i = -t^2 q_i with q = V b: the bulk fixes t^2;
+2. at untouched items a_i = -t^2 q_i with q = V b: most items determine t^2;
 3. s_i = (a_i + t^2 q_i) / t is 0 at untouched items and mostly positive at touched ones (an item is
-   missed only if its prediction x.v_i is exactly c / (c - 1)): their sum fixes the sign of t.
+   missed only if its prediction x.v_i is exactly c / (c - 1)): their sum determines the sign of t.
 
-Step 2 must not be misled by the touched items, of which there may be more than the untouched. The
-scale is the densest place of the ratios -a_i / q_i (the shortest window that holds a tenth of
-them), refined by least squares on the items that agree with it. Touched items have ratios
-t^2 c - t c / q_i, spread out with q_i, so the estimate breaks down only where fewer than a tenth of
-the items are untouched, or noise exceeds the signal.
+Step 2 must be robust to touched items, which may outnumber the untouched ones. The scale t^2 is the
+densest value of the ratios -a_i / q_i (the shortest window that contains a tenth of them), refined
+by least squares on the items that agree with it. Touched items have ratios t^2 c - t c / q_i, which
+spread with q_i, so that the estimate breaks down only if fewer than a tenth of the items are
+untouched, or noise exceeds the signal.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import ModelMessages, entries_of, item_messages, parted
+from fedrec_auditor.attacks.parts.uploads import ModelMessages, bisect, item_messages, read_entries
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
 from fedrec_auditor.targets.transcript import Component, Kind, View, Wire
 
 _WINDOW = 0.1
 _REFINEMENTS = 6
-_CERTAIN = 8.0  # standard deviations of the untouched items beyond which there is no doubt
-_LOOKED_AT = 16  # messages by which it is told what they are gradients of
-_ONE_DIRECTION = 0.95  # of a message's squares that one direction has where there is no noise
-_APART = 4.0  # times the noise that untouched items may be off the closed form
+_CERTAIN = 8.0  # standard deviations of untouched items, beyond which a residual is decisive
+_LOOKED_AT = 16  # number of messages that show the loss of the gradients
+_ONE_DIRECTION = 0.95  # smallest share of a message's squares along one direction without noise
+_APART = 4.0  # largest deviation of untouched items from the closed form, as a multiple of noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOneFit:
-    """``vectors`` (n, F) x, ``residuals`` (n, M) s, ``noise`` (n,) std of s at untouched items.
+    """Solutions of steps 1 to 3 for n messages.
 
-    Of a message that is not such a gradient the first two are 0, and the noise is infinite.
+    vectors: x, or 0 if the message is not such a gradient (n, F)
+    residuals: s, or 0 likewise (n, M)
+    noise: standard deviation of s at untouched items, or infinity likewise (n,)
     """
 
     vectors: NDArray[np.float64]
@@ -50,11 +52,11 @@ class RankOneFit:
 
 
 class RankOneGradients(MessageReader):
-    """Gradients of a loss over all items: of the last round in which each user sent one.
+    """Reads gradients of a loss over all items, from the last round in which each user sent one.
 
-    The evidence on an item is the likelihood ratio of its residual, 0 against the least that a
-    touched item shows, 1 + alpha (1 - x.v_i), under normal noise of the spread that the untouched
-    items show. ``alpha`` is public. Cost: O(M F^2 + M log M) a user.
+    The evidence on an item is the likelihood ratio of its residual: 0 for an untouched item against
+    the smallest residual of a touched one, 1 + alpha (1 - x.v_i), under normal noise with the
+    spread of the untouched items. ``alpha`` is public. Cost: O(M F^2 + M log M) per user.
     """
 
     reference = (
@@ -65,9 +67,9 @@ class RankOneGradients(MessageReader):
     wanted = "gradients of a squared loss over all items"
 
     def reads(self, view: View) -> bool:
-        """Whether they are linked to users, and what was broadcast is there.
+        """True if such gradients are linked to users, and the view has the broadcast.
 
-        A loss with sampled negatives is none over all items, nor is one beside pseudo items.
+        A loss with sampled negatives or pseudo items is not a loss over all items.
         """
         rounds = item_messages(view, (Kind.GRADIENT,))
         drawn = view.public.settings.get("negatives") or view.public.settings.get("pseudo")
@@ -82,7 +84,7 @@ class RankOneGradients(MessageReader):
         ratio = np.zeros((len(users), view.public.n_items))
         for sent in rounds:
             assert sent.base is not None
-            for whose, gradients in entries_of(users, sent.users, sent.component):
+            for whose, gradients in read_entries(users, sent.users, sent.component):
                 solved = fit(way * gradients, sent.base)
                 vectors[whose] = solved.vectors
                 ratio[whose] = log_ratio(solved, sent.base, alpha)
@@ -90,15 +92,16 @@ class RankOneGradients(MessageReader):
 
 
 _WAYS: weakref.WeakKeyDictionary[Wire, float] = weakref.WeakKeyDictionary()
-"""By messages as they are seen: every reader asks."""
+"""Results of ``downhill`` by component, because every reader calls it."""
 
 
 def downhill(messages: ModelMessages) -> float:
-    """1 if gradients of a squared loss over all items are sent downhill, -1 uphill; 0 if neither.
+    """Sign of gradients of a squared loss over all items: 1 downhill, -1 uphill; 0 if none fits.
 
-    Of a loss over all items are no messages that leave rows unmoved. Where no noise hides that one
-    is of rank one, untouched items must lie as near to the closed form as noise is wide, which the
-    other directions tell. The sign, where it is not public, is the one that parts items better.
+    Messages that leave rows unmoved are not gradients of a loss over all items. Unless noise hides
+    the rank of one, untouched items must agree with the closed form within the noise, which the
+    remaining directions show. If the sign is not public, the one that separates items better is
+    taken.
     """
     if messages.base is None or not len(messages.component):
         return 0.0
@@ -130,7 +133,7 @@ def _downhill(component: Component, items: NDArray[Any]) -> float:
     for way in ways:
         solved = fit(way * sent, items)
         off = solved.noise * np.linalg.norm(solved.vectors, axis=1).clip(min=np.finfo(float).tiny)
-        between = float(np.median(parted(solved.residuals)[1]))
+        between = float(np.median(bisect(solved.residuals)[1]))
         if (hidden or columns == 1 or np.median(off / noise) <= _APART) and between > most:
             best, most = way, between
     return best or (ways[0] if hidden else 0.0)
@@ -143,28 +146,28 @@ def directions(gradients: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def fit(gradients: NDArray[Any], items: NDArray[Any]) -> RankOneFit:
-    """Solve steps 1 to 3 for all users of a block: (n, M, F) gradients, (M, F) broadcast."""
+    """Solves steps 1 to 3 for all users of a block: (n, M, F) gradients, (M, F) broadcast."""
     b = directions(gradients)
     a = np.einsum("nmf,nf->nm", gradients, b, optimize=True).astype(np.float64)
     q = b @ items.T.astype(np.float64)
-    # Rounding is noise too: it keeps exact uploads from having none.
+    # Rounding counts as noise, so that the noise of exact uploads is positive.
     rounding = 4 * np.finfo(gradients.dtype).eps * np.abs(a).max(axis=1)
     square, spread = _bulk(a, q, rounding)
     signal = a + square[:, None] * q
     t = np.sqrt(square) * np.where(signal.sum(axis=1) < 0, -1.0, 1.0)
     inverse = np.divide(1.0, t, out=np.zeros_like(t), where=t != 0)
-    untold = (t == 0) & a.any(axis=1)
+    is_unsolved = (t == 0) & a.any(axis=1)
     return RankOneFit(
         vectors=t[:, None] * b,
         residuals=signal * inverse[:, None],
-        noise=np.where(untold, np.inf, spread * np.abs(inverse)),
+        noise=np.where(is_unsolved, np.inf, spread * np.abs(inverse)),
     )
 
 
 def _bulk(
     a: NDArray[np.float64], q: NDArray[np.float64], rounding: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Robust t^2 >= 0 in a = -t^2 q + noise for most users, and the noise's standard deviation."""
+    """Robust estimate of t^2 >= 0 in a = -t^2 q + noise, and the noise's standard deviation."""
     ratios = np.sort(np.divide(-a, q, out=np.full_like(a, np.inf), where=q != 0), axis=1)
     width = max(1, int(_WINDOW * a.shape[1]))
     with np.errstate(invalid="ignore"):
@@ -172,7 +175,7 @@ def _bulk(
     start = np.argmin(np.nan_to_num(gaps, nan=np.inf), axis=1)
     square = np.take_along_axis(ratios, (start + width // 2)[:, None], axis=1)[:, 0]
     square = np.where(np.isfinite(square), square, 0.0).clip(min=0.0)
-    # Standard deviation of which the closest tenth of a normal sample is 0.1257.
+    # The closest tenth of a standard normal sample is within 0.1257.
     closest = np.partition(np.abs(a + square[:, None] * q), width, axis=1)[:, width]
     spread = np.maximum(closest / 0.1257, rounding)
     for _ in range(_REFINEMENTS):
@@ -182,21 +185,21 @@ def _bulk(
         square = np.divide(fitted, weight, out=square.copy(), where=weight > 0).clip(min=0.0)
         residual = np.where(inlier, a + square[:, None] * q, 0.0)
         count = np.maximum(inlier.sum(axis=1), 1)
-        # A normal sample cut at three standard deviations has 0.9866 of its own.
+        # A normal sample cut at 3 standard deviations has 0.9866 of the full standard deviation.
         deviation = np.sqrt((residual**2).sum(axis=1) / count) / 0.9866
         spread = np.maximum(deviation, rounding)
     return square, spread
 
 
 def log_ratio(solved: RankOneFit, items: NDArray[Any], alpha: float) -> NDArray[np.float64]:
-    """Of a touched item against an untouched one: (n, M), from residuals of known spread."""
-    least = 1.0 + alpha * (1.0 - solved.vectors @ items.T.astype(np.float64))
+    """Log-likelihood ratios of touched against untouched items: (n, M), from the residuals."""
+    expected = 1.0 + alpha * (1.0 - solved.vectors @ items.T.astype(np.float64))
     noise = np.maximum(solved.noise, np.finfo(np.float64).tiny)[:, None]
     with np.errstate(over="ignore"):
-        ratio = (solved.residuals * least - least**2 / 2) / noise / noise
+        ratio = (solved.residuals * expected - expected**2 / 2) / noise / noise
     size = np.abs(solved.residuals)
     certain = size > _CERTAIN * noise
-    # Beyond all doubt, the farther the surer, so that the order of residuals is kept.
+    # Ratios of decisive residuals grow with them, so that their order is preserved.
     far = SURE * (1.0 + size / np.maximum(size.max(axis=1, keepdims=True), noise))
     ratio = np.where(certain, far, np.clip(ratio, -SURE, SURE))
     return np.where(solved.noise[:, None] > 0, ratio, -SURE)

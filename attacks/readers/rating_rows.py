@@ -1,22 +1,23 @@
 """Ratings, and user vectors, from the rows of an item table that a device's local descent moved.
 
-For a squared error the device of vector u moves the row v of an item rated r, in each of T steps,
+For a squared error, a device with vector u moves the row v of an item rated r in each of T steps by
 
     v <- P(v - 2 h (u.v - r) u),    h = the learning rate / the number of its ratings,
 
-where P clips entries at 0 and the square of the norm at the largest rating R. All of it is public
-but u and r. As far as P changes nothing, every row moves along u, by (1 - k^T) / |u|^2 times
-r - u.v, k = 1 - 2 h |u|^2: r is known up to the length of u, and
+where P clips entries at 0 and the square of the norm at the largest rating R. Everything except u
+and r is public. If P changes nothing, every row moves along u by (1 - k^T) / |u|^2 times r - u.v,
+with k = 1 - 2 h |u|^2, so that r is known up to the length of u. The reader then proceeds as
+follows:
 
-1. the line that most rows move along (``item_rows.line``) is the direction of u, of entries >= 0;
-2. ratings are whole numbers from 1 to R. For a length of u each of them predicts, step by step and
-   with P, where the row ends; the length is that for which the nearest predictions are nearest, by
-   the median over some of the rows. It is sought among some, and those nearest without P;
-3. at that length the nearest prediction is the rating.
+1. The line of most rows' changes (``item_rows.line``) is the direction of u, with entries >= 0.
+2. Ratings are whole numbers from 1 to R. For a given length of u, each rating predicts the final
+   row, step by step and with P. The best length minimises the median distance, over some rows, to
+   the nearest prediction. The search tries every sixth length, and the best ones without P.
+3. At that length, the rating with the nearest prediction is taken.
 
-u itself moves by a share 1 / users of such steps, which is left out. A device with few ratings
-takes steps so long that P moves its rows more than the loss does; its ratings are told less well.
-Of ratings on another scale the nearest is guessed. Source: derived here.
+u itself moves by a share 1 / users of such steps, which is neglected. A device with few ratings
+takes such long steps that P moves its rows more than the loss does; its ratings are recovered less
+well. For ratings on another scale, the nearest whole number is guessed. Source: derived here.
 """
 
 from __future__ import annotations
@@ -26,43 +27,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.attacks.parts.uploads import by_rows, item_messages, spread
+from fedrec_auditor.attacks.parts.uploads import group_by_rows, item_messages, scatter_rows
 from fedrec_auditor.attacks.readers.base import Evidence, MessageReader
 from fedrec_auditor.attacks.readers.item_rows import line, moves_some_rows
 from fedrec_auditor.targets.transcript import Kind, View
 
 _LENGTHS = 96
-_EVERY, _TRIED = 6, 28  # every sixth is tried, and the nearest without P: so many together
-_SHORTEST = 0.1  # of the longest, whose square is the largest rating
-_ROWS = 24  # by which a length is tried
+_EVERY, _TRIED = 6, 28  # every sixth length is tried, and the best without P: 28 lengths in all
+_SHORTEST = 0.1  # share of the largest length, whose square is the largest rating
+_ROWS = 24  # number of rows to compare lengths by
 _SETTINGS = {"bound", "learning_rate", "local_steps"}
-_MOST = 20  # whole numbers that a rating may be
+_MOST = 20  # largest rating
 
 Floats = NDArray[np.float32]
 
 
 class RatingRows(MessageReader):
-    """Models of an item table after known steps on a squared error: of each user's last message.
+    """Reads item tables after known steps on a squared error, from each user's last message.
 
-    Cost: a local training of some rows for every rating and length that is tried, 10 ms a user.
+    Cost: a local training of some rows for every rating and length that is tried, 10 ms per user.
     """
 
     reference = (
-        "which rating moves a row to where it is: derived in attacks/readers/rating_rows.py from "
-        "Li et al., PVLDB 15(4), 2022, equations 5 and 6"
+        "rating whose local training best explains a row: derived in "
+        "attacks/readers/rating_rows.py from Li et al., PVLDB 15(4), 2022, equations 5 and 6"
     )
 
     wanted = "item tables after local steps on ratings"
 
     def reads(self, view: View) -> bool:
-        """Whether the steps are known, and the scale of the ratings."""
+        """True if the view has such tables, and the steps and the scale of ratings are public."""
         settings = view.public.settings
         known = settings.keys() >= _SETTINGS and not settings.get("negatives")
         on_scale = known and 1 <= settings["bound"] <= _MOST
         return on_scale and bool(item_messages(view, (Kind.MODEL,))) and moves_some_rows(view)
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Vectors (n, d) and ratings, 0 where no row moved."""
+        """Vectors (n, d) and ratings (n, M), 0 for rows that did not move."""
         rounds = item_messages(view, (Kind.MODEL,))
         ratings = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         vectors = np.zeros((len(users), rounds[-1].component.shape[1]))
@@ -70,17 +71,22 @@ class RatingRows(MessageReader):
         for sent in rounds:
             base = np.asarray(sent.base, dtype=np.float32)
             for whose, change, moved in sent.changes_of(users):
-                for some, first, kept in by_rows(np.asarray(moved.any(axis=2))):
+                for some, first, kept in group_by_rows(np.asarray(moved.any(axis=2))):
                     own = np.where(kept[:, :, None], change[some[:, None], first], 0)
                     rated, vector = local.read(base[first], own.astype(np.float32), kept)
-                    ratings[whose[some]] = spread(rated, first, kept, ratings.shape[1])
+                    ratings[whose[some]] = scatter_rows(rated, first, kept, ratings.shape[1])
                     vectors[whose[some]] = vector
         return Evidence(users=users, vectors=vectors, ratings=ratings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """What is public of local training: largest rating, learning rate, number of steps."""
+    """Public settings of local training.
+
+    bound: largest rating
+    rate: learning rate
+    steps: number of steps
+    """
 
     bound: float
     rate: float
@@ -93,16 +99,16 @@ class _Local:
 
     @property
     def scale(self) -> Floats:
-        """The ratings that there may be."""
+        """All possible ratings."""
         return np.arange(1, int(self.bound) + 1, dtype=np.float32)
 
     def read(
-        self, rows: Floats, change: Floats, kept: NDArray[np.bool_]
+        self, rows: Floats, change: Floats, is_moved: NDArray[np.bool_]
     ) -> tuple[Floats, NDArray[np.float64]]:
         """Ratings (n, m) behind ``change`` of ``rows`` (n, m, d), and the vectors (n, d)."""
         direction = np.abs(line(change))
-        step = (self.rate / np.maximum(kept.sum(axis=1), 1)).astype(np.float32)
-        few = np.linspace(0, np.maximum(kept.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
+        step = (self.rate / np.maximum(is_moved.sum(axis=1), 1)).astype(np.float32)
+        few = np.linspace(0, np.maximum(is_moved.sum(axis=1) - 1, 0), _ROWS).astype(np.int64).T
         some, moved = (np.take_along_axis(a, few[:, :, None], axis=1) for a in (rows, change))
         lengths = np.sqrt(self.bound) * np.linspace(_SHORTEST, 1, _LENGTHS, dtype=np.float32)
         rough = self.roughly(some, moved, direction, step, lengths)
@@ -121,9 +127,9 @@ class _Local:
     def roughly(
         self, rows: Floats, change: Floats, direction: Floats, step: Floats, lengths: Floats
     ) -> Floats:
-        """How far the nearest ratings are from each row's place on the line, by the median: (n, L).
+        """Median distance of rows' positions on the line to the nearest prediction: (n, L).
 
-        As if P changed nothing.
+        P is assumed to change nothing.
         """
         size = lengths[:, None, None]  # (L, 1, 1), then rows (m, 1), then ratings
         share = 1 - (1 - 2 * step[:, None, None, None] * size**2) ** self.steps
@@ -133,7 +139,7 @@ class _Local:
         return np.asarray(np.median(np.abs(place - there).min(axis=3), axis=2))
 
     def errors(self, rows: Floats, change: Floats, vectors: Floats, step: Floats) -> Floats:
-        """Squared distance of where each rating moves each row from where it is: (n, m, R)."""
+        """Squared distance of each row to the prediction of each rating: (n, m, R)."""
         from fedrec_auditor.attacks.parts.local_steps import distances
 
         out = np.empty((*rows.shape[:2], len(self.scale)), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Readers of one idea each: clear entries, input weights, sums of changing groups, user rows."""
+"""Small readers: clear entries, input weights, sums of groups, user rows, rank-one changes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts.uploads import (
     ModelMessages,
-    entries_of,
+    as_pseudonymous,
+    bisect,
+    find_component,
+    has_changing_groups,
     item_messages,
     item_steps,
     item_table,
-    kept,
     last_model,
     model_messages,
     names,
-    of_kind,
-    parted,
-    popularity,
-    pseudonymous,
-    takes_turns,
+    popularity_of,
+    read_entries,
+    read_rounds,
     user_table,
 )
 from fedrec_auditor.attacks.readers.base import SURE, Evidence, MessageReader
@@ -30,85 +30,86 @@ from fedrec_auditor.targets.transcript import Kind, View
 
 
 class ClearEntries(MessageReader):
-    """Bits or ratings of items that are sent as they are, or with noise of no known distribution.
+    """Reads bits or ratings of items that are sent unchanged, or with noise of unknown kind.
 
-    A number an item: where most are 0, those were not met; else the larger, the likelier.
+    There is one number per item. If most numbers are 0, an item of 0 is not the user's; otherwise
+    an item is more likely the user's if its number is larger.
 
-    Of an item with several rows, as in a Bloom filter, none is 0 in some round.
+    If an item has several rows, as in a Bloom filter, all of them must be nonzero in some round.
     """
 
-    reference = "what is sent is read as it is"
+    reference = "direct reading of clear entries"
 
-    wanted = "bits and ratings of items, sent as they are"
+    wanted = "bits and ratings of items, sent unchanged"
 
     def reads(self, view: View) -> bool:
-        """Whether they are linked to users, and no channel of the bits is known."""
-        clear = view.public.channel is None or of_kind(view, Kind.BITS) is None
-        return clear and of_kind(view, Kind.BITS, Kind.RATINGS) is not None
+        """True if linked bits or ratings of items exist, and the bits have no known channel."""
+        clear = view.public.channel is None or find_component(view, Kind.BITS) is None
+        return clear and find_component(view, Kind.BITS, Kind.RATINGS) is not None
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """The mean of what was sent of every item, and how far it is from 0."""
-        name = of_kind(view, Kind.BITS, Kind.RATINGS)
+        """Evidence from the mean number of each item over rounds; of ratings, also the means."""
+        name = find_component(view, Kind.BITS, Kind.RATINGS)
         assert name is not None, "refused"
         total = np.zeros((len(users), view.public.n_items))
         count = np.zeros(len(users))
         places, filled = np.zeros(total.shape, np.int64), np.zeros(total.shape, np.bool_)
         several = 1 if view.public.rows is None else view.public.rows.shape[1]
-        for turn, (_, uploads, component) in enumerate(kept(view, name)):
+        for turn, (_, uploads, component) in enumerate(read_rounds(view, name)):
             if turn % several == 0:
                 places[:] = 0
-            for whose, entries in entries_of(users, uploads.users, component):
+            for whose, entries in read_entries(users, uploads.users, component):
                 total[whose] += entries
                 places[whose] += entries != 0
                 count[whose] += 1
             filled |= places == several
             rated = component.kind is Kind.RATINGS
         mean = total / np.maximum(count, 1)[:, None]
-        seen = mean[count > 0]
-        if np.count_nonzero(seen) < seen.size / 2:
+        of_senders = mean[count > 0]
+        if np.count_nonzero(of_senders) < of_senders.size / 2:
             ratio = np.where(filled if several > 1 else mean != 0, SURE, -SURE)
         else:
-            ratio = (mean - seen.mean()) / max(float(seen.std()), np.finfo(float).tiny)
+            ratio = (mean - of_senders.mean()) / max(float(of_senders.std()), np.finfo(float).tiny)
         ratio[count == 0] = 0.0
         return Evidence(
             users=users, log_ratio=ratio, ratings=mean.astype(np.float32) if rated else None
         )
 
 
-# For the layer h = W x + b on a device's history x an example with error e in h adds e x^T to the
-# gradient of W. The column of an item that the device did not meet (x_i = 0) therefore does not
-# move, whatever the loss, the layers above and the number of steps, and that of an own item does,
+# For the layer h = W x + b on a device's history x, an example with error e in h adds e x^T to the
+# gradient of W. The column of an item outside the history (x_i = 0) therefore does not move,
+# regardless of the loss, the layers above and the number of steps. The column of an own item moves,
 # unless all units are inactive. Noise and weight decay move all columns. Source: derived here from
-# the chain rule; the same of one example, Phong et al. 2018, Privacy-preserving deep learning via
+# the chain rule; for one example see Phong et al. 2018, Privacy-preserving deep learning via
 # additively homomorphic encryption, section 3.
 
-_LOOKED_AT = 16  # messages by which it is told whether all columns move
+_LOOKED_AT = 16  # number of messages that show whether all columns move
 
 
 class InputWeights(MessageReader):
-    """Interactions read from a layer with an input an item: an autoencoder's first, a linear model.
+    """Reads a layer with one input per item: an autoencoder's first layer, or a linear model.
 
-    Messages that move some columns of a matrix with a column an item, and leave the others.
+    Messages move some columns of a matrix with one column per item, and leave the rest unchanged.
 
-    Of the first and last rounds, see ``uploads.kept``. A matrix of as many rows as columns is not
-    read: which of them are items is not told.
+    The first and last rounds are read (``uploads.kept``). A square matrix is not read because rows
+    and columns could both be the items.
     """
 
     reference = (
-        "which inputs' weights moved: derived in attacks/readers/small_readers.py from the chain "
+        "inputs whose weights moved: derived in attacks/readers/small_readers.py from the chain "
         "rule; compare Phong et al. 2018, section 3"
     )
 
-    wanted = "weights of a layer with an input an item"
+    wanted = "weights of a layer with one input per item"
 
     def reads(self, view: View) -> bool:
-        """Whether devices leave some of them unmoved, and move all rows of an item table."""
+        """True if devices leave such columns unmoved, and no item table has unmoved rows."""
         return not moves_some_rows(view) and bool(input_messages(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Sure of items whose column moved in any round that is read, and of those in none.
+        """Strong evidence: for items whose column moved in any round, and against all other items.
 
-        Nothing is told of a user whose columns never moved.
+        A user whose columns never moved has evidence 0.
         """
         own = np.zeros((len(users), view.public.n_items), dtype=np.bool_)
         for sent in input_messages(view):
@@ -119,7 +120,10 @@ class InputWeights(MessageReader):
 
 
 def input_messages(view: View) -> tuple[ModelMessages, ...]:
-    """The first such matrix of which one of a few messages leaves a column as it was, by rounds."""
+    """Messages, by rounds, of the first matrix with a column per item that a message left unmoved.
+
+    Only a few messages of the last round are checked. Empty if there is no such matrix.
+    """
     for rounds in model_messages(view).values():
         shape = rounds[-1].component.shape
         if len(shape) != 2 or shape[1] != view.public.n_items or shape[0] == shape[1]:
@@ -130,40 +134,40 @@ def input_messages(view: View) -> tuple[ModelMessages, ...]:
     return ()
 
 
-# A server behind secure aggregation knows who takes part in each round's sum. With P (T, n) saying
-# who did, and the sums A (T, M d) of how the item table is to move, A = P G for the mean messages G
+# A server behind secure aggregation knows the participants of each round's sum. With participation
+# P (T, n) and the summed changes A (T, M d) of the item table, A = P G for the mean messages G
 # (n, M d) of the users.
 #
-# 1. Where rows stay unmoved in some rounds, a user's own items move in each round the user is in.
-#    So a round with the user in which the row of i stays speaks against i as far as anything does,
-#    and one in which it moves speaks for it by -ln of the share of rounds in which it moves.
-# 2. Where every row moves, G is estimated by ridge regression, P' (P P' + I)^-1 A with centred P
-#    and A, and the evidence is by how much the square of a row of it is above what is usual of its
-#    user and its item, as far as that is more than other participants would show.
+# 1. If rows stay unmoved in some rounds, a user's own items move in each round of the user. A round
+#    with the user in which the row of i stays is the strongest evidence against i, and a round in
+#    which it moves is evidence for i, of -ln of the share of rounds in which it moves.
+# 2. If every row moves, G is estimated by ridge regression, P' (P P' + I)^-1 A with centred P and
+#    A. The evidence is the excess of the square of a row over the usual value for its user and
+#    item, weighted by the part of the excess that other participants would not show.
 #
-# Source: Lam et al., Gradient Disaggregation, ICML 2021, who do not know P; the rest derived here.
+# Source: Lam et al., Gradient Disaggregation, ICML 2021, with unknown P; the rest derived here.
 
-_STILL = 1e-9  # of the largest entry: rounding of a sum
+_STILL = 1e-9  # share of the largest entry, below which a change is rounding of a sum
 
 
 class Participation(MessageReader):
-    """What sums over changing groups tell of single users: who was there when a row moved.
+    """Reads sums of an item table over groups of users that change from round to round.
 
-    Sums of a table of items over groups that change from round to round."""
+    Participation in the rounds in which a row moved is evidence on single users."""
 
     reference = (
-        "who takes part when which row moves: Lam et al., Gradient Disaggregation, ICML 2021, "
-        "with known participants"
+        "participants of the rounds in which a row moves: Lam et al., Gradient Disaggregation, "
+        "ICML 2021, with known participants"
     )
 
     wanted = "sums of an item table over changing groups"
 
     def reads(self, view: View) -> bool:
-        """Whether there are some, and not everybody is in all of them."""
-        return takes_turns(view) and any(True for _ in item_steps(view))
+        """True if the view has sums of an item table over groups that change."""
+        return has_changing_groups(view) and any(True for _ in item_steps(view))
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """Evidence of all rounds. Memory: their sums, and two arrays of users times items."""
+        """Evidence from all rounds. Memory: their sums, and two arrays of users times items."""
         groups, sums = [], []
         for seen in view.rounds:
             for _, sources in item_steps(view, only=seen):
@@ -174,24 +178,24 @@ class Participation(MessageReader):
         sizes = np.abs(moves).max(axis=2)
         moved = sizes > _STILL * np.abs(moves).max()
         if moved.all():
-            ratio = _regressed(there, moves)
+            ratio = _regress(there, moves)
         else:
             share = (moved.sum(axis=0) + 0.5) / (len(moved) + 1)
             ratio = np.maximum(there.T @ np.where(moved, -np.log(share), -SURE), -SURE)
         return Evidence(
-            users=users, log_ratio=ratio, items=popularity(view), activity=np.zeros(len(users))
+            users=users, log_ratio=ratio, items=popularity_of(view), activity=np.zeros(len(users))
         )
 
 
-def _regressed(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far above usual, weighted by the part of it that is not noise: (n, M).
+def _regress(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Excess over the usual value, weighted by the part of its variance that is not noise: (n, M).
 
-    That is known from the same sums with other participants, each round's moved on by a number of
-    places of its own.
+    The variance of noise follows from the same sums with false participants, namely those of each
+    round rotated by a different number of positions.
     """
     excess = _excess(there, moves)
-    others = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
-    noise, spread = float(_excess(others, moves).var()), float(excess.var())
+    false = np.stack([np.roll(row, 1 + 7 * t) for t, row in enumerate(there)])
+    noise, spread = float(_excess(false, moves).var()), float(excess.var())
     if spread <= noise:
         return np.zeros_like(excess)
     return np.asarray(excess * np.sqrt((1 - noise / spread) / spread))
@@ -210,12 +214,12 @@ def _excess(there: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[n
 
 
 class UserRows(MessageReader):
-    """Rows of users in a model that is handed out: what they predict of items.
+    """Reads the rows of users in a model that clients receive, or that is published.
 
-    The prediction x_u . v_i: items that were trained on have larger ones than others.
+    The evidence is the prediction x_u . v_i, which is larger for items in the training data.
 
-    It ranks pairs and is no likelihood ratio: what is predicted without having been met is large,
-    too. How popular items are is part of it.
+    The prediction ranks pairs but is not a likelihood ratio: it is also large for recommended items
+    without an interaction. It includes the popularity of items.
     """
 
     reference = (
@@ -223,10 +227,10 @@ class UserRows(MessageReader):
         "Learning, CSF 2018, threshold its loss"
     )
 
-    wanted = "a model with a row a user"
+    wanted = "a model with one row per user"
 
     def reads(self, view: View) -> bool:
-        """Whether there is one, with a row an item besides, and no message of a user."""
+        """True if the vantage shows only models, with one row per user and one per item."""
         table = item_table(last_model(view), view.public.n_items)
         users = None if table is None else user_table(last_model(view), table)
         models = view.vantage in (Vantage.PEERS, Vantage.RELEASE)
@@ -250,68 +254,68 @@ class UserRows(MessageReader):
         )
 
 
-# See ``item_steps.popularity``; of users it tells nothing.
+# See ``uploads.popularity_of``; it gives no evidence on single users.
 
 
 class Popularity(MessageReader):
-    """Which items are popular, where nothing seen belongs to one user.
+    """Reads the popularity of items, if nothing in the view belongs to a single user.
 
-    Items in order of how far all messages together move them; of users it tells nothing."""
+    Items are ordered by how far all messages together move them; users get no evidence."""
 
     reference = "common direction of all steps, derived in attacks/parts/uploads.py"
 
-    wanted = "a model with a row an item"
+    wanted = "a model with one row per item"
 
     def reads(self, view: View) -> bool:
-        """Whether there is one, and nothing that tells more."""
-        more = names(view) or takes_turns(view) or UserRows().reads(view)
+        """True if the view has an item table, and nothing that is more informative."""
+        more = names(view) or has_changing_groups(view) or UserRows().reads(view)
         sent = any(seen.uploads is not None for seen in view.rounds)
-        pooled = sent if view.vantage is Vantage.SERVER else not pseudonymous(view)
+        pooled = sent if view.vantage is Vantage.SERVER else not as_pseudonymous(view)
         model = item_table(last_model(view), view.public.n_items)
         return model is not None and pooled and not more
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """The place of every item along the common direction, in standard deviations."""
+        """Position of every item along the common direction, in standard deviations."""
         return Evidence(
             users=users,
             log_ratio=np.zeros((len(users), view.public.n_items)),
-            items=popularity(view),
+            items=popularity_of(view),
             activity=np.zeros(len(users)),
         )
 
 
-# A device of vector u and interactions r (0 elsewhere) moves the table V in a step of size c by c
-# (r - p) u^T, where p = V u of a squared error and p = sigma(V u) of a cross entropy: by a matrix
-# of rank one, as a gradient of FCF is (``rank_one_gradients``), but of a size that is not public.
-# Places of the rows along u are c |u| (r - p). Of a squared error the closed form takes p away, and
-# leaves 0 at items that were not met; of a cross entropy p hardly differs between items. Several
-# steps blur both a little. Places, or what the closed form leaves of them, fall into two groups;
-# each device's are cut where the variance between the groups is largest (Otsu 1979), of the two
-# readings that for which it is the larger share of all variance. The smaller group is taken for own
-# items: of a device that met more than half of all items the answer is the wrong way round. Source:
-# derived here.
+# A device with vector u and interactions r (0 elsewhere) moves the table V in a step of size c by
+# c (r - p) u^T, where p = V u for a squared error and p = sigma(V u) for a cross entropy. This
+# matrix has rank one, like a gradient of FCF (``rank_one_gradients``), but its size is not public.
+# Positions of the rows along u are c |u| (r - p). For a squared error the closed form removes p,
+# and leaves 0 at items without interaction; for a cross entropy p hardly differs between items.
+# Several steps blur both a little. Positions, or the residuals of the closed form, fall into two
+# groups, separated where the variance between the groups is largest (Otsu 1979). The reader takes
+# positions or residuals, whichever have the larger share of variance between groups. The smaller
+# group is taken for own items, so that the answer is reversed for a device with more than half of
+# all items. Source: derived here.
 
-_SHARE = 0.95  # of a message's squares that one direction has, at least, in most of them
+_SHARE = 0.95  # smallest share of a message's squares along one direction, in most messages
 
 
 class RankOneChanges(MessageReader):
-    """Interactions read from what some steps on a loss over all items change of an item table.
+    """Reads changes of an item table by some steps on a loss over all items.
 
-    Changes of every row of an item table, nearly of rank one: each user's last message.
+    Such changes move every row and have a rank of nearly one. Each user's last message counts.
 
-    Where negatives are drawn, or rows stay unmoved, ``item_rows`` reads; where noise hides the
-    rank, ``noisy_rows``. Cost: O(M F^2 + M log M) a user.
+    If negatives are drawn, or rows stay unmoved, ``item_rows`` reads the table; if noise hides the
+    rank, ``noisy_rows`` does. Cost: O(M F^2 + M log M) per user.
     """
 
     reference = (
         "rank-one closed form of a squared error, derived in attacks/readers/small_readers.py"
     )
 
-    wanted = "an item table of which all rows move along one direction"
+    wanted = "an item table whose rows all move along one direction"
 
     def reads(self, view: View) -> bool:
-        """Whether a few messages are such, and no other reader tells more."""
-        # The one is sure, the other knows the size of the step.
+        """True if a few messages have this form, and no other reader is more informative."""
+        # InputWeights gives strong evidence, and RankOneGradients knows the size of the step.
         if InputWeights().reads(view) or RankOneGradients().reads(view):
             return False
         rounds = item_messages(view)
@@ -329,13 +333,13 @@ class RankOneChanges(MessageReader):
         return whole and len(share) > 0 and float(np.median(share)) >= _SHARE
 
     def read(self, view: View, users: NDArray[np.int64]) -> Evidence:
-        """How far each row's place is from the cut."""
+        """Evidence from the distance of each row's position to the cut between the groups."""
         ratio = np.zeros((len(users), view.public.n_items), dtype=np.float32)
         for sent in item_messages(view):
             assert sent.base is not None
             for whose, change, _ in sent.changes_of(users):
                 along = np.einsum("nmd,nd->nm", change, directions(change))
-                near, how_near = parted(along)
-                less, how_less = parted(fit(change, sent.base).residuals)
+                near, how_near = bisect(along)
+                less, how_less = bisect(fit(change, sent.base).residuals)
                 ratio[whose] = SURE * np.where((how_less > how_near)[:, None], less, near)
         return Evidence(users=users, log_ratio=ratio)

@@ -1,4 +1,4 @@
-"""``auditor account``: what noise of one's own spends, per round and in total; no simulation."""
+"""``auditor account``: epsilon of the user's own noise, per round and in total; no simulation."""
 
 from __future__ import annotations
 
@@ -15,94 +15,92 @@ from fedrec_auditor.auditor.commands.options import AsJson, extra, with_options
 
 _NOISE = {
     "gaussian": extra(
-        str, "Gaussian noise on sums: deviation over clipping norm.", metavar="z=NUMBER"
+        str, "Gaussian noise on sums: standard deviation / clipping norm.", metavar="z=NUMBER"
     ),
-    "laplace": extra(
-        str, "Laplace noise on sums: scale over L1 clipping norm.", metavar="b=NUMBER"
-    ),
+    "laplace": extra(str, "Laplace noise on sums: scale / L1 clipping norm.", metavar="b=NUMBER"),
     "randomized_response": extra(
         str,
-        "Local reports on k categories; or p=NUMBER, the chance of the true one.",
+        "Local reports on k categories; or p=NUMBER, the probability of the true category.",
         metavar="epsilon=NUMBER,k=2",
     ),
     "event": extra(
         Path, "An event of dp-accounting as JSON: its type and its fields.", metavar="EVENT.json"
     ),
-    "rate": extra(float, "Share that a round draws; all if left out."),
-    "rounds": extra(int, "Rounds, or reports of one user; 1 if left out."),
-    "delta": extra(float, "Of every epsilon; 0 if left out."),
+    "rate": extra(float, "Share of users (or units) sampled per round; all if left out."),
+    "rounds": extra(int, "Number of rounds, or of reports per user; 1 if left out."),
+    "delta": extra(float, "Delta of every epsilon; 0 if left out."),
     "sampling": extra(
         str,
-        "Each by itself, as if left out, or --rate times --users of --users.",
+        "poisson (the default): each unit independently; fixed: --rate times --users users.",
         metavar="poisson|fixed",
     ),
-    "users": extra(int, "With --sampling fixed: those that a round draws from."),
-    "unit": extra(str, "What is clipped, and so hidden: user, as if left out, or interaction."),
-    "interactions_per_user": extra(int, "With --unit interaction: users of so many, too."),
+    "users": extra(int, "With --sampling fixed: number of users from which a round samples."),
+    "unit": extra(str, "The clipped unit, which is hidden: user (the default) or interaction."),
+    "interactions_per_user": extra(int, "With --unit interaction: also users with this many."),
     "adjacency": extra(
         str,
-        "The one that is meant: told first, and kept by --target-epsilon.",
+        "The adjacency of the claim: shown first, and used by --target-epsilon.",
         metavar="add-remove|replace",
     ),
     "shuffle": extra(int, "Users whose local reports are shuffled."),
     "target_epsilon": extra(
         float,
-        "Finds what is left out so that all rounds keep it: the noise (`--gaussian z`), --rounds, "
-        "or --rate.",
+        "Find the option that is left out, so that all rounds keep this epsilon: the noise "
+        "(`--gaussian z`), --rounds or --rate.",
     ),
     "claimed_epsilon": extra(
         str,
-        "Judged as a claim for all rounds: a number, or an accountant that takes these settings by "
-        "their names.",
+        "Test this claim for all rounds: a number, or an accountant that takes these settings by "
+        "name.",
         metavar="NUMBER or PACKAGE.MODULE:CALLABLE",
     ),
 }
 _OF_CLAIMS = ("all", "entry", "items", "junit", "markdown", "only", "sarif", "set", "tables")
-"""Options that were of this command before `claims` had them."""
+"""Options of `claims` that this command had in earlier versions."""
 
 
 @with_options(_NOISE)
 def command(
-    said: dict[str, Any],
+    options: dict[str, Any],
     as_json: AsJson = False,
     moved: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     of_claims: Annotated[
         bool, typer.Option(*(f"--{name}" for name in _OF_CLAIMS), hidden=True)
     ] = False,
 ) -> None:
-    """Say what noise of your own spends: epsilon per round and in total, from above and below.
+    """Compute upper and lower bounds on epsilon of your own noise, per round and in total.
 
-    Exits with 1 if an epsilon that is claimed of it is refuted. What papers claim of theirs is
-    judged by `auditor claims`.
+    Exits with 1 if a claimed epsilon is refuted. The claims of papers are judged by `auditor
+    claims`.
     """
     if moved or of_claims:
         words = shlex.join(word for word in sys.argv[2:] if word != "--entry")
         raise InputError(
-            f"Expected noise of your own, such as --gaussian z=1.1, got {words}. Claims of papers "
+            f"Expected your own noise, such as --gaussian z=1.1, got {words}. Claims of papers "
             f"and targets are judged by `auditor claims {words}`."
         )
-    if "event" in said:
+    if "event" in options:
         try:
-            said["event"] = said["event"].read_text(encoding="utf-8")
+            options["event"] = options["event"].read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise InputError(
-                f"Expected a readable event in {said['event']}, got: {error}. Give a JSON file."
+                f"Expected a readable event in {options['event']}, got: {error}. Give a JSON file."
             ) from error
 
-    if "claimed_epsilon" in said:
-        said["claimed_epsilon"] = _claim(said["claimed_epsilon"])
+    if "claimed_epsilon" in options:
+        options["claimed_epsilon"] = _claim(options["claimed_epsilon"])
 
     from fedrec_auditor.accountants.verdict import Gate
     from fedrec_auditor.auditor.spending.spend import account
     from fedrec_auditor.reports.writers.paragraph import columns
 
-    found = account(**said)
-    print(json.dumps(found.as_data(), indent=2) if as_json else found.describe(columns()))
-    raise typer.Exit(Gate().code(finding.verdict for finding in found.findings))
+    result = account(**options)
+    print(json.dumps(result.as_data(), indent=2) if as_json else result.describe(columns()))
+    raise typer.Exit(Gate().code(finding.verdict for finding in result.findings))
 
 
 def _claim(text: str) -> Any:
-    """The number that a text is, or the callable that it names."""
+    """Converts a text to a number, or to the callable that it names."""
     if ":" in text:
         from fedrec_auditor.auditor.commands.verify import load
 
@@ -112,5 +110,5 @@ def _claim(text: str) -> Any:
     except ValueError:
         raise InputError(
             f"Expected a number or PACKAGE.MODULE:CALLABLE for --claimed-epsilon, got {text!r}. "
-            "Give one."
+            "Give one of these."
         ) from None

@@ -1,4 +1,4 @@
-"""``auditor attack``: what recorded uploads give away."""
+"""``auditor attack``: attacks on recorded uploads."""
 
 from __future__ import annotations
 
@@ -27,18 +27,16 @@ from fedrec_auditor.auditor.plan.plan import SIDE
 
 @planned("columns", *SIDE, "attacks", "claims", "seed", "confidence", "quick")
 def command(
-    said: dict[str, Any],
+    options: dict[str, Any],
     recording: Annotated[Path, typer.Argument(help="The directory of a recording.")],
     truth: Annotated[
-        str | None,
-        typer.Option(help="What the senders held: a table, a data set or a path."),
+        str | None, typer.Option(help="The senders' true data: a table, a data set or a path.")
     ] = None,
     senders: Annotated[
-        Path | None, typer.Option(help="A CSV of sender,user, where senders are pseudonyms.")
+        Path | None, typer.Option(help="A CSV file of sender,user, if senders are pseudonyms.")
     ] = None,
     client: Annotated[
-        str | None,
-        typer.Option(help="The devices' code: module:object, or the name of a target."),
+        str | None, typer.Option(help="The devices' code: module:object, or the name of a target.")
     ] = None,
     out: Out = Path("attack"),
     jobs: Jobs = None,
@@ -49,7 +47,7 @@ def command(
     baseline: Baseline = None,
     force: Force = False,
 ) -> None:
-    """Attack recorded uploads: every attack whose reader fits, held against the truth."""
+    """Run every attack with a suitable reader on recorded uploads, and compare with the truth."""
     from fedrec_auditor.auditor.own.recorded_uploads import attack_recording
     from fedrec_auditor.reports.record.record import Record
 
@@ -62,7 +60,7 @@ def command(
             truth=truth,
             senders=senders,
             client=client,
-            **said,
+            **options,
             out=out,
             jobs=jobs,
             memory=memory,

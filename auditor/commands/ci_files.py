@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_files(*paths: Path | None) -> None:
-    """InputError for a file that cannot be there: ask before any work."""
+    """InputError if a file cannot be written at its path; to be called before any work."""
     for path in filter(None, paths):
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InputError(
@@ -24,7 +24,7 @@ def check_files(*paths: Path | None) -> None:
             )
 
 
-def rendered(
+def render_files(
     findings: Sequence[Finding],
     sarif: Path | None,
     junit: Path | None,
@@ -34,9 +34,10 @@ def rendered(
     place: tuple[str, int] | None = None,
     seed: int = 0,
 ) -> dict[str, str]:
-    """The content of each file that is asked for; ``place`` is a source file and a line in it.
+    """Renders the requested files: content by path.
 
-    Without a place results are said to be in the SARIF file itself.
+    ``place`` is a source file and a line in it, as the location of results in SARIF. Without a
+    place, the location is the SARIF file itself.
     """
     if sarif is None and junit is None:
         return {}
@@ -62,15 +63,15 @@ def rendered(
 
 
 def write_files(files: Mapping[str, str]) -> None:
-    """Write each, whole or not at all; IncompleteError if that fails."""
+    """Writes each file completely or not at all; IncompleteError if that fails."""
     from fedrec_auditor.reports.record.store import write_atomically
 
     for path, content in files.items():
         write_atomically(Path(path), content.encode())
 
 
-def place_of(found: Any) -> tuple[str, int] | None:
-    """The file below the working folder in which something is written, and its line."""
+def find_source(found: Any) -> tuple[str, int] | None:
+    """Path (below the working folder) and line of the source of an object; None if unknown."""
     try:
         file = inspect.getsourcefile(found)
         line = inspect.getsourcelines(found)[1]

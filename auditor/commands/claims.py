@@ -1,4 +1,4 @@
-"""``auditor claims``: what papers state, against proofs and exact bounds; no simulation."""
+"""``auditor claims``: the papers' claims against proofs and exact bounds, without simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict, Word
-from fedrec_auditor.auditor.commands.ci_files import check_files, rendered, write_files
+from fedrec_auditor.auditor.commands.ci_files import check_files, render_files, write_files
 from fedrec_auditor.auditor.commands.options import AsJson, Junit, Sarif
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.plan import amend, make_target
@@ -31,14 +31,14 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "--all": ("only", "markdown", *_FILES),
     "--tables": (),
 }
-"""What may be judged, and the options that go with it beside --json and --jobs."""
+"""Subjects of the command, and the options that each allows besides --json and --jobs."""
 
 
-Asked = Annotated[
+Subject = Annotated[
     str | None,
     typer.Argument(
         metavar="[NUMBER | TARGET]",
-        help="A number of the catalogue, such as 22, or a target (`auditor list targets`).",
+        help="An entry number of the catalogue, such as 22, or a target (`auditor list targets`).",
     ),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="The whole catalogue.")]
@@ -52,23 +52,23 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting of the target; repeatable."),
 ]
-Users = Annotated[int | None, typer.Option(help="Users that take part. Default 943.")]
-Items = Annotated[int | None, typer.Option(help="Items to choose from. Default 1682.")]
+Users = Annotated[int | None, typer.Option(help="Number of users. Default 943.")]
+Items = Annotated[int | None, typer.Option(help="Number of items. Default 1682.")]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WORD",
-        help="Of several, entries with this verdict: violated or wrong, say; repeatable.",
+        help="Show only entries with this verdict, such as violated or wrong; repeatable.",
     ),
 ]
 AsMarkdown = Annotated[
     bool, typer.Option("--markdown", help="Print the catalogue as the page docs/claims.md.")
 ]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes; one is quick enough.")]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes; one is usually enough.")]
 
 
 def command(
-    asked: Asked = None,
+    subject: Subject = None,
     everything: Everything = False,
     paper: OfPaper = None,
     tables: Tables = False,
@@ -82,14 +82,14 @@ def command(
     sarif: Sarif = None,
     junit: Junit = None,
 ) -> None:
-    """Judge what papers claim by what can be proved and exactly computed alone.
+    """Judge the papers' privacy claims by proofs and exact computation only.
 
-    One entry of the catalogue with its derivation; all entries, or those of one paper; or one
-    target in every scope, with any settings (sizes are those of MovieLens 100K unless given). No
-    data are read and nothing is simulated.
+    Judges one entry of the catalogue, with its derivation; all entries, or the entries of one
+    paper; or one target in every scope, with any settings (sizes are those of MovieLens 100K unless
+    given). No data are read and nothing is simulated.
     """
-    numbered = asked is not None and bool(_NUMBER.fullmatch(asked))
-    target = None if numbered or tables else asked
+    numbered = subject is not None and bool(_NUMBER.fullmatch(subject))
+    target = None if numbered or tables else subject
     named = {
         "a target": target is not None,
         "a number": numbered,
@@ -105,8 +105,8 @@ def command(
     )
     check_files(sarif, junit)
     if markdown and (as_json or only):
-        raise InputError("Expected --markdown without --json and --only. Drop the others.")
-    words = words_of(only or ())
+        raise InputError("Expected --markdown without --json and --only, got one. Drop it.")
+    words = parse_verdicts(only or ())
 
     from fedrec_auditor.reports.record.store import plain
 
@@ -114,44 +114,44 @@ def command(
     rows: Sequence[Row]
     if target is not None:
         rows = findings = _findings(target, given or [], users, items)
-        write_files(rendered(findings, sarif, junit))
+        write_files(render_files(findings, sarif, junit))
         if show:
             usual = not given and users is None and items is None
             _show_findings(target, findings, with_entries=usual)
     elif tables:
-        rows = _judge_tables(asked, _workers(jobs), show=show)
+        rows = _judge_tables(subject, _workers(jobs), show=show)
     else:
-        judged = _judge_entries(asked, paper, 1 if jobs is None else _workers(jobs))
+        judged = _judge_entries(subject, paper, 1 if jobs is None else _workers(jobs))
         findings = tuple(row.finding for row in judged if row.finding is not None)
-        write_files(rendered(findings, sarif, junit, checks=_checks(judged)))
+        write_files(render_files(findings, sarif, junit, checks=_checks(judged)))
         rows = [row for row in judged if row.is_any_of(words)]
         if markdown:
             _print_page(judged, _workers(jobs))
         elif show:
-            _show_entries(judged, words, in_full=asked is not None)
+            _show_entries(judged, words, in_full=subject is not None)
     if as_json:
         print(json.dumps([plain(row.model_dump(mode="python")) for row in rows], indent=2))
 
 
 def _workers(jobs: int | None) -> int:
-    """The number of worker processes that --jobs asks for."""
+    """Number of worker processes for the option --jobs."""
     from fedrec_auditor.auditor.run.resources import make_resources
 
     return make_resources(jobs).jobs
 
 
 def _judge_entries(number: str | None, paper: str | None, jobs: int) -> Sequence[CatalogueRow]:
-    """The entries of the catalogue with this number, of a paper, or all; judged."""
+    """Judges the catalogue's entries with this number, of a paper, or all entries."""
     from fedrec_auditor.auditor.judging import catalogue
 
     if paper is not None:
         FAMILIES["papers"].check(paper)
-    chosen = catalogue.entries(paper) if number is None else catalogue.find(number)
+    chosen = catalogue.entries(paper) if number is None else catalogue.find_entries(number)
     return catalogue.judge(chosen, jobs=jobs)
 
 
 def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
-    """Print the page docs/claims.md."""
+    """Prints the page docs/claims.md."""
     from fedrec_auditor.auditor.judging import catalogue
     from fedrec_auditor.reports.documents.catalogue import catalogue_document
     from fedrec_auditor.reports.writers.markdown import write
@@ -160,7 +160,7 @@ def _print_page(judged: Sequence[CatalogueRow], jobs: int) -> None:
 
 
 def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_full: bool) -> None:
-    """Print entries: each with its derivation, or a table of those with these ``words``."""
+    """Prints each entry with its derivation, or a table of the entries with these ``words``."""
     from rich.console import Console
 
     from fedrec_auditor.reports.documents.catalogue import entry_part
@@ -173,7 +173,7 @@ def _show_entries(judged: Sequence[CatalogueRow], words: Sequence[Word], *, in_f
 
 
 def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
-    """Rows of the papers' tables of epsilons, printed if ``show``."""
+    """Rows of the papers' tables of epsilons; prints them if ``show``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -187,7 +187,7 @@ def _judge_tables(paper: str | None, jobs: int, *, show: bool) -> list[Row]:
 
 
 def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bool) -> None:
-    """Print the findings of a target, and the catalogue's entries on it."""
+    """Prints the findings of a target, and the catalogue's entries on it if ``with_entries``."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.judging import catalogue
@@ -202,11 +202,11 @@ def _show_findings(target: str, findings: Sequence[Finding], *, with_entries: bo
 
 
 def _check(judged: Sequence[str], given: Sequence[str]) -> None:
-    """InputError unless one thing is judged, and each option that is given goes with it."""
+    """InputError unless exactly one subject is given, and every given option fits it."""
     if len(judged) != 1:
         raise InputError(
-            f"Expected one of {', '.join(_TAKES)}, got {len(judged)} of them. For example "
-            "`auditor claims 22`, `auditor claims fmf-ldp`."
+            f"Expected exactly one of {', '.join(_TAKES)}, got {len(judged)} of them. Give one, "
+            "for example `auditor claims 22` or `auditor claims fmf-ldp`."
         )
     for name in given:
         able = [kind for kind, names in _TAKES.items() if name in names]
@@ -216,24 +216,24 @@ def _check(judged: Sequence[str], given: Sequence[str]) -> None:
             )
 
 
-def words_of(given: Sequence[str]) -> list[Word]:
-    """The words of judgement, in any case; InputError for another."""
+def parse_verdicts(given: Sequence[str]) -> list[Word]:
+    """The verdicts with these names, in upper or lower case; InputError for an unknown name."""
     known: dict[str, Word] = {word.lower(): word for word in (*Verdict, *Arithmetic)}
-    found = []
+    verdicts = []
     for text in given:
         word = known.get(" ".join(re.split(r"[\s_-]+", text.strip().lower())))
         if word is None:
             choices = [each.replace(" ", "-") for each in known]
             near = near_names(text, choices, "") or "Choose one."
             raise InputError(f"Expected --only among {', '.join(choices)}, got {text!r}. {near}")
-        found.append(word)
-    return found
+        verdicts.append(word)
+    return verdicts
 
 
 def _findings(
     name: str, given: list[str], users: int | None, items: int | None
 ) -> tuple[Finding, ...]:
-    """Every scoped claim of a target with the settings that are ``given``, evaluated."""
+    """Judges every scoped claim of a target with the ``given`` settings."""
     if name in set(FAMILIES["papers"].names()) - set(FAMILIES["targets"].names()):
         raise InputError(f"Expected a target, got the paper {name}. Say --paper {name}.")
     FAMILIES["targets"].check(name)
@@ -245,7 +245,8 @@ def _findings(
     n_users, n_items = 943 if users is None else users, 1682 if items is None else items
     if min(n_users, n_items) < 2 or max(n_users, n_items) > _MOST:
         raise InputError(
-            f"Expected 2 to {_MOST:,} users and items, got {n_users} and {n_items}. Give others."
+            f"Expected 2 to {_MOST:,} users and items, got --users {n_users} and --items "
+            f"{n_items}. Give other numbers."
         )
     system = make_target(name, settings)
     population = Population(n_users=n_users, n_items=n_items)
@@ -260,17 +261,17 @@ def _findings(
 
 
 def _checks(rows: Sequence[CatalogueRow]) -> list[CheckRow]:
-    """The numbers of entries as checks of a CI: those that are wrong failed."""
+    """The numbers of entries as checks for CI; a check fails if the number is wrong."""
     from fedrec_auditor.reports.documents.catalogue import by_words, right_words, stated_words
     from fedrec_auditor.reports.record.rows import CheckRow
-    from fedrec_auditor.reports.say import number as said
+    from fedrec_auditor.reports.say import number
 
     return [
         CheckRow(
             target=row.target,
             check=f"{row.number}: {figure.what}",
             failed=figure.word is Arithmetic.WRONG,
-            reason=f"{stated_words(figure, said)} {by_words(row)}, {right_words(figure, said)} "
+            reason=f"{stated_words(figure, number)} {by_words(row)}, {right_words(figure, number)} "
             "computed here.",
         )
         for row in rows

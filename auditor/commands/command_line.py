@@ -1,9 +1,10 @@
 """The ``auditor`` command, also ``python -m fedrec_auditor``.
 
-Exit codes: 0 nothing at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
+Exit codes: 0 no finding at the --fail-on level; 1 a finding at that level; 2 wrong usage or bad
 input; 3 the audit could not be completed, or a finding is UNSOUND or INCONCLUSIVE. `run`,
-`verify`, `attack` and `report` exit so whatever becomes of their output; others with 141, as shells
-say it, if its reader went away, and with 3 if it cannot be written.
+`verify`, `attack` and `report` keep these codes even if their output is lost. All other commands
+exit with 141, as shells do, if the reader of their output closes it, and with 3 if the output
+cannot be written.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from fedrec_auditor.auditor.commands import (
     sweep,
     verify,
 )
-from fedrec_auditor.auditor.machine.output import discard_output, open_closed, tell
+from fedrec_auditor.auditor.machine.output import discard_output, open_closed, print_message
 
 BAD_INPUT = 2
 INCOMPLETE = 3
@@ -50,20 +51,20 @@ _SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "∞": "inf", "−": "-", "
 
 
 def _glossary(*words: type[Word]) -> str:
-    """What the words mean, a paragraph each."""
+    """The meaning of each verdict, one paragraph per verdict."""
     return "\n\n".join(f"{word.value}: {word.meaning}" for kind in words for word in kind)
 
 
 app = typer.Typer(
     name="auditor",
-    help="Is the epsilon true? Audits the privacy claims of federated recommenders.",
+    help="Audits the privacy claims of federated recommenders: is the epsilon true?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"fedrec-auditor {installed_version('fedrec-auditor')}")
         raise typer.Exit
@@ -73,10 +74,12 @@ def _tell_version(asked: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", "-V", callback=_tell_version, help="Say the version, and end."),
+        typer.Option(
+            "--version", "-V", callback=_print_version, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """What the command takes without a sub-command."""
+    """Options of the command itself, without a sub-command."""
 
 
 app.command("run", epilog=_glossary(Verdict))(run.command)
@@ -96,9 +99,9 @@ app.command("doctor")(doctor.command)
 
 
 def main() -> None:
-    """Run the command line; every refusal is one line on standard error."""
+    """Runs the command line; every refusal is one line on standard error."""
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) == signal.SIG_DFL:  # leave nohup's choice alone
+        if signal.getsignal(ending) == signal.SIG_DFL:  # respects nohup
             signal.signal(ending, signal.default_int_handler)
     open_closed()
     for stream in (sys.stdout, sys.stderr):
@@ -115,19 +118,19 @@ def _run() -> int:
         return _refuse(str(error), BAD_INPUT if isinstance(error, InputError) else INCOMPLETE)
     except (typer.Abort, KeyboardInterrupt):
         return _refuse("Interrupted.", INCOMPLETE)
-    except (SystemExit, BrokenPipeError) as error:  # rich and typer end the second by the first
+    except (SystemExit, BrokenPipeError) as error:  # rich and typer turn the latter into the former
         named = any(not word.startswith("-") for word in sys.argv[1:])
         if isinstance(error, SystemExit) and not (error.code or named):  # a shell's completion
             return 0
         discard_output()
         return CLOSED_PIPE
     except OSError as error:
-        return _refuse(f"Expected to read and write, got: {error}. Mend that.", INCOMPLETE)
+        return _refuse(f"Expected to read and write files, got: {error}. Mend that.", INCOMPLETE)
     except Exception as error:
         if callable(message := getattr(error, "format_message", None)):
             return _refuse(_usage(error, message()), BAD_INPUT)
         traceback.print_exc()
-        return _refuse("a fault of ours, not yours; please report these lines.", INCOMPLETE)
+        return _refuse("This is a fault of auditor; please report these lines.", INCOMPLETE)
     except BaseException as error:
         return _refuse(f"Expected the command to end, got {type(error).__name__}.", INCOMPLETE)
     if code == _TYPER_INTERRUPTED:
@@ -136,19 +139,19 @@ def _run() -> int:
 
 
 def _refuse(message: str, code: int) -> int:
-    tell(message)
+    print_message(message)
     return code
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """What a terminal without Unicode shows for a character it lacks."""
+    """The ASCII spelling of a character that the terminal's encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(_SPELLINGS.get(character, "?") for character in lacking), error.end
 
 
 def _usage(error: Exception, message: str) -> str:
-    """What typer says of wrong usage in one line, with the value it leaves out and the remedy."""
+    """Typer's message for wrong usage in one line, with the given value and the remedy."""
     value = _given(getattr(getattr(error, "param", None), "opts", ()))
     got = "" if value is None else f", got {value!r}"
     path = getattr(getattr(error, "ctx", None), "command_path", "auditor")
@@ -165,7 +168,7 @@ def _usage(error: Exception, message: str) -> str:
 
 
 def _given(names: Sequence[str]) -> str | None:
-    """What the command line gives for the option of these names, the last if several times."""
+    """The value of the option with these names in the command line; the last one if repeated."""
     for word, after in reversed([*itertools.pairwise([*sys.argv, ""])]):
         name, sign, value = word.partition("=")
         if name in names:

@@ -19,13 +19,13 @@ def command(
     allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two audits: exit with 1 if a verdict, an epsilon or an attack is worse in the later.
+    """Compare two audits; exit with 1 if a verdict, epsilon or attack is worse in the later one.
 
-    With 3 if nothing is, but one was not completed, they have no claim in common (or, without
-    claims, no attack), or a system of the later was not assessed.
+    Exits with 3 if nothing is worse, but one audit was not completed, the audits have no claim in
+    common (or, without claims, no attack), or a system of the later one was not assessed.
 
-    Verdicts, what is shown and proved of epsilon, what attacks get and utility, beyond noise; the
-    systems, claims, settings, versions and data that differ.
+    Compares verdicts, lower and upper bounds on epsilon, results of attacks and utility, beyond
+    noise; and the systems, claims, settings, versions and data that differ.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""``auditor doctor``: what this installation consists of, or what is read of data."""
+"""``auditor doctor``: facts about this installation, or about data as they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from fedrec_auditor.auditor.commands.options import AsJson, plan_of, planned
+from fedrec_auditor.auditor.commands.options import AsJson, planned, read_plan_with
 from fedrec_auditor.auditor.plan.plan import DATA
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ _NEVER_CACHED = ("synthetic", "table")
 
 
 @planned(*DATA)
-def command(said: dict[str, Any], as_json: AsJson = False) -> None:
+def command(options: dict[str, Any], as_json: AsJson = False) -> None:
     """Show versions, cores, memory, the torch device, the data caches and broken plug-ins.
 
-    With --data, --users or --items what is read of them instead.
+    With --data, --users or --items, show instead how these data are read.
     """
-    if said:
+    if options:
         from fedrec_auditor.auditor.plan.planned_data import load_planned
 
-        _show(_read(load_planned(plan_of(None, said))), as_json)
+        _show(_read(load_planned(read_plan_with(None, options))), as_json)
         return
     from fedrec_auditor.auditor.plan.families import FAMILIES
     from fedrec_auditor.auditor.plan.versions import PACKAGES
-    from fedrec_auditor.targets.cache import cache, cached
+    from fedrec_auditor.targets.cache import cache, find_cached
 
     kept = [name for name in FAMILIES["datasets"].names() if name not in _NEVER_CACHED]
     facts = {
@@ -42,7 +42,7 @@ def command(said: dict[str, Any], as_json: AsJson = False) -> None:
         "memory": _memory(),
         "torch device": _device(),
         "data cache": str(cache()),
-        **{f"cached {name}": str(cached(name) or "no") for name in kept},
+        **{f"cached {name}": str(find_cached(name) or "no") for name in kept},
     }
     _show(facts, as_json)
     if as_json:
@@ -90,15 +90,15 @@ def _read(data: Interactions) -> dict[str, str | list[str]]:
 
 
 def _span(data: Interactions) -> str:
-    """The least and the largest rating; of ratings that are all alike, that they are."""
+    """The smallest and the largest rating, in words; "all" and the rating if they are equal."""
     if not data.ratings.nnz:
         return "none"
-    least, most = float(data.ratings.data.min()), float(data.ratings.data.max())
-    return f"all {most:g}" if least == most else f"{least:g} to {most:g}"
+    lowest, highest = float(data.ratings.data.min()), float(data.ratings.data.max())
+    return f"all {highest:g}" if lowest == highest else f"{lowest:g} to {highest:g}"
 
 
 def _times(data: Interactions) -> str:
-    """The first and the last time, in UTC."""
+    """The first and the last timestamp, in UTC."""
     if data.timestamps is None or not data.timestamps.size:
         return "none"
     times = data.timestamps

@@ -1,4 +1,4 @@
-"""``auditor estimate``: saved scores of canaries against one epsilon."""
+"""``auditor estimate``: a lower bound on epsilon from saved scores of canaries."""
 
 from __future__ import annotations
 
@@ -28,45 +28,44 @@ Scores = Annotated[
     Path,
     typer.Argument(
         metavar="SCORES.npz",
-        help="Arrays in_scores (n, ...) and out_scores (m, ...), one row a training with the "
-        "canary and without; in_ids and out_ids if canaries have names.",
+        help="Arrays in_scores (n, ...) and out_scores (m, ...), one row per training with and "
+        "without the canary; in_ids and out_ids if canaries have identifiers.",
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="The claimed epsilon, to be judged.")]
+Epsilon = Annotated[float | None, typer.Option(help="The claimed epsilon, to be tested.")]
 Delta = Annotated[float, typer.Option(help="The delta of the claim.")]
 EstimatorName = Annotated[
     str | None,
     typer.Option(
-        help="A name of `auditor list estimators`, by default joint-binomial (all-thresholds "
-        "of fewer than 200 scores beside many); with --one-run auto (the default), "
-        "guesses or trade-off."
+        help="A name of `auditor list estimators`. Default: joint-binomial (all-thresholds if one "
+        "side has fewer than 200 scores and the other many more). With --one-run: auto (the "
+        "default), guesses or trade-off."
     ),
 ]
 OfOneRun = Annotated[
     bool,
     typer.Option(
         "--one-run",
-        help="All scores come from a single training, which included each canary by a fair "
-        "coin of its own.",
+        help="All scores come from a single training, for which a separate fair coin decided "
+        "whether to include each canary.",
     ),
 ]
 Repeats = Annotated[
     bool,
     typer.Option(
-        "--repeats",
-        help="Scores that come again are right: each is of a training (or canary) of its own.",
+        "--repeats", help="Accept repeated scores: each is of a training (or canary) of its own."
     ),
 ]
 WithCurve = Annotated[
     bool,
-    typer.Option("--curve", help="Epsilon at several deltas too, all together at confidence."),
+    typer.Option("--curve", help="Also bound epsilon at several deltas, jointly at --confidence."),
 ]
 Renyi = Annotated[
     list[float] | None,
-    typer.Option(metavar="ORDER", help="The Renyi divergence of this order too; repeatable."),
+    typer.Option(metavar="ORDER", help="Also bound a Renyi divergence of this order; repeatable."),
 ]
-Confidence = Annotated[float, typer.Option(help="Of the bound.")]
-Seed = Annotated[int, typer.Option(help="Splits the scores: some choose, others count.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
+Seed = Annotated[int, typer.Option(help="Seed of the split: some scores select, the rest test.")]
 
 
 def command(
@@ -84,11 +83,11 @@ def command(
     allow: Allow = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bound epsilon from below by scores with and without a canary, wherever they come from.
+    """Bound epsilon from below by scores with and without a canary, from any source.
 
-    Each score comes from a training of its own, or all from one (--one-run). Exits with 1 if the
-    claim is refuted, with 3 if so few scores could not have refuted it. With --curve or --renyi
-    the estimator is all-thresholds.
+    Each score comes from a training of its own, or all scores from one training (--one-run). Exits
+    with 1 if the claim is refuted; exits with 3 if the scores are too few to refute it. With
+    --curve or --renyi the estimator is all-thresholds.
     """
     from fedrec_auditor.auditor.verification.verification import entry
     from fedrec_auditor.auditor.worlds.scores import CanaryScores, from_scores, read_scores
@@ -96,12 +95,12 @@ def command(
 
     if curve or renyi:
         estimator = _of_all_thresholds(estimator, one_run)
-    found = read_scores(scores)
+    arrays = read_scores(scores)
     bound = from_scores(
-        found["in_scores"],
-        found["out_scores"],
-        in_ids=found.get("in_ids"),
-        out_ids=found.get("out_ids"),
+        arrays["in_scores"],
+        arrays["out_scores"],
+        in_ids=arrays.get("in_ids"),
+        out_ids=arrays.get("out_ids"),
         delta=delta,
         confidence=confidence,
         estimator=estimator,
@@ -111,11 +110,11 @@ def command(
     )
     points: Curve = {}
     if curve or renyi:
-        canaries = CanaryScores.of(found["in_scores"], found["out_scores"], repeats=repeats)
+        canaries = CanaryScores.of(arrays["in_scores"], arrays["out_scores"], repeats=repeats)
         band = canaries.curve(confidence=confidence, seed=seed)
         points = _points(band, sorted({delta, *_DELTAS}) if curve else (), sorted({*(renyi or ())}))
     judgement = None if epsilon is None else _judge(bound, epsilon, delta)
-    unused = len(found["in_scores"]) + len(found["out_scores"]) - (bound.samples or 0)
+    unused = len(arrays["in_scores"]) + len(arrays["out_scores"]) - (bound.samples or 0)
     with spare_output("The exit code is that of the verdict."):
         if as_json:
             print(_as_text(bound, unused, judgement, points))
@@ -134,7 +133,7 @@ def command(
 
 
 def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float]) -> Curve:
-    """Points of a curve: epsilon at ``deltas``, Renyi divergences of ``orders``."""
+    """Points of a curve: epsilon at each of ``deltas``, Renyi divergences of ``orders``."""
     return {
         "curve": [{"delta": each, "epsilon": band.epsilon(each)} for each in deltas],
         "renyi": [{"order": each, "divergence": band.renyi(each)} for each in orders],
@@ -142,7 +141,7 @@ def _points(band: ThresholdBand, deltas: Sequence[float], orders: Sequence[float
 
 
 def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
-    """The verdict of a measured bound on the claim of the command line."""
+    """Judges the claim of the command line by a measured bound."""
     from fedrec_auditor.accountants.statements import Claim
     from fedrec_auditor.accountants.verdict import judge
 
@@ -159,7 +158,7 @@ def _judge(bound: Bound, epsilon: float, delta: float) -> Judgement:
 def _describe_power(
     bound: Bound, judgement: Judgement, epsilon: float, one_run: bool
 ) -> Iterator[tuple[str, str]]:
-    """The number of scores that would refute an unsubstantiated claim as often as not."""
+    """Describes how many scores would refute an unsubstantiated claim half of the time."""
     from fedrec_auditor.accountants.verdict import Verdict
     from fedrec_auditor.auditor.worlds.measure import Power
     from fedrec_auditor.auditor.worlds.one_run import OneRun
@@ -167,11 +166,11 @@ def _describe_power(
     power = Power.against(epsilon, bound, OneRun() if one_run else None)
     if power and judgement.verdict is Verdict.UNSUBSTANTIATED:
         draws = "canaries of one training" if one_run else "draws of each world"
-        yield "power", f"as often as not, {power.told(draws)}"
+        yield "power", f"in about half of all cases, {power.describe(draws)}"
 
 
 def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, str]]:
-    """The finding first, without a label, then the number with its scope, then the method."""
+    """Yields labelled lines: verdict (without a label), bound with its scope, method."""
     from fedrec_auditor.reports.say import WORDS, capitalized
 
     at = f"at delta {bound.delta:g}, at confidence {bound.confidence:.6g}"
@@ -180,11 +179,11 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, s
     else:
         yield "", f"{capitalized(WORDS[judgement.verdict])}: {judgement.reason}"
         yield "bound", f"epsilon is at least {bound.epsilon:.6g}, {at}"
-    yield "scope", f"{bound.scope} (unless the canaries stand for something else)"
+    yield "scope", f"{bound.scope} (unless the canaries represent something else)"
     yield "how", f"{bound.source}, {bound.samples:,} scores"
     if math.isfinite(bound.largest):
-        shown = f"so many scores show {bound.largest:.6g} at most, all guesses right"
-        yield "limit", shown
+        limit = f"with every guess right, these scores would show epsilon {bound.largest:.6g}"
+        yield "limit", limit
     for assumption in bound.assumptions:
         yield "if", assumption
     if (witness := bound.witness) is not None:
@@ -199,7 +198,7 @@ def describe(bound: Bound, judgement: Judgement | None) -> Iterator[tuple[str, s
 
 
 def _of_all_thresholds(estimator: str | None, one_run: bool) -> str:
-    """The estimator of a curve; InputError if another was asked for."""
+    """The estimator of a curve; InputError if another one is requested."""
     from fedrec_auditor.accountants.errors import InputError
 
     if one_run or estimator not in (None, _BAND):

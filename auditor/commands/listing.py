@@ -1,4 +1,4 @@
-"""``auditor list``: the members of every family."""
+"""``auditor list``: the members of every family, or the settings of a target."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def command(
             help=f"One of: {', '.join(_KINDS)}; all if left out. Or a target, for its settings.",
         ),
     ] = None,
-    paper: Annotated[str | None, typer.Option(help="Targets of this paper only.")] = None,
+    paper: Annotated[str | None, typer.Option(help="List only the targets of this paper.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what can be audited, and with what."""
+    """List what can be audited (targets), and the parts of audits: attacks, estimators, ..."""
     from fedrec_auditor.reports.writers.paragraph import columns, paragraph
 
     listed: dict[str, tuple[Callable[[], Iterable[str]], Callable[[str], str]]] = {
@@ -79,14 +79,14 @@ def command(
 
 
 def _of(paper: str, names: Callable[[], Iterable[str]]) -> list[str]:
-    """The targets of a paper; InputError with near names if there is none."""
+    """The targets of a paper; InputError with similar names if the paper is unknown."""
     FAMILIES["papers"].check(paper)
     package, place = papers()[paper].package, FAMILIES["targets"].module
     return [name for name in names() if place(name).startswith(f"{package}.")]
 
 
 def _describe(name: str, width: int, *, as_json: bool) -> None:
-    """A target, its paper, and its settings: the default of each, what it may be and what it is."""
+    """Prints a target, its paper, and its settings: default, allowed values, meaning."""
     from fedrec_auditor.reports.writers.paragraph import paragraph
 
     target = FAMILIES["targets"].member(name)()
@@ -106,7 +106,7 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     settings[LEARNS] = {
         "default": False,
         "may be": "true or false",
-        "is": f"beneath what is given: {under or 'nothing'}",
+        "is": f"as defaults of settings that are not given: {under or 'nothing'}",
     }
     if as_json:
         print(json.dumps(settings, indent=2, default=repr))
@@ -118,6 +118,6 @@ def _describe(name: str, width: int, *, as_json: bool) -> None:
     print(f"\n{paragraph(target.paper, width, label='Paper', hang=7)}")
     print("\nSettings")
     hang = max((len(key) + 2 for key in settings), default=0)
-    for key, told in settings.items():
-        said = "; ".join(str(each) for each in told.values() if each != "")
-        print(paragraph(said, width, label=key, indent=2, hang=hang))
+    for key, facts in settings.items():
+        text = "; ".join(str(fact) for fact in facts.values() if fact != "")
+        print(paragraph(text, width, label=key, indent=2, hang=hang))

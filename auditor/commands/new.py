@@ -1,4 +1,4 @@
-"""``auditor new``: files to begin with."""
+"""``auditor new``: writes template files for a user's own system."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import typer
 from fedrec_auditor.accountants.errors import InputError
 
 
-class Begun(StrEnum):
-    """What may be begun."""
+class TemplateKind(StrEnum):
+    """Kinds of templates."""
 
     SYSTEM = "system"
 
 
 def command(
-    kind: Annotated[Begun, typer.Argument(help="What to begin: system.")],
-    name: Annotated[str, typer.Argument(help="Its name, such as my-recommender.")],
-    folder: Annotated[Path, typer.Option(help="Where the files go.")] = Path(),
+    kind: Annotated[TemplateKind, typer.Argument(help="Kind of the template: system.")],
+    name: Annotated[str, typer.Argument(help="Name of the system, such as my-recommender.")],
+    folder: Annotated[Path, typer.Option(help="Folder for the files.")] = Path(),
 ) -> None:
-    """Write a commented file of a system of your own, and its test: both pass as they stand."""
+    """Write a commented file for your own system, and a test that passes without changes."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise InputError(
             f"Expected a name of letters, digits and hyphens, got {name!r:.60}. Give another one."
@@ -35,10 +35,11 @@ def command(
         folder / f"test_{module}.py": "test_system.py.txt",
     }
     if not folder.is_dir():
-        raise InputError(f"Expected a folder, got {str(folder)!r}, which is none. Make it first.")
+        raise InputError(f"Expected --folder to be a folder, got {str(folder)!r}. Make it first.")
     if there := [str(path) for path in made if path.exists()]:
         raise InputError(
-            f"Expected no file {' or '.join(there)}, got one. Remove it, or give another name."
+            f"Expected a new file, got the existing {' and '.join(there)}. Remove it, or give "
+            "another name."
         )
     texts = files("fedrec_auditor.auditor.starting")
     for path, template in made.items():

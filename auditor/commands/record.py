@@ -1,4 +1,4 @@
-"""``auditor record``: write what crosses in a training, for attacks at another time or place."""
+"""``auditor record``: writes all messages of a training, for attacks at another time or place."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from fedrec_auditor.auditor.commands.options import Memory, PlanFile, plan_of, planned
+from fedrec_auditor.auditor.commands.options import Memory, PlanFile, planned, read_plan_with
 from fedrec_auditor.auditor.machine.output import spare_output
 from fedrec_auditor.auditor.plan.plan import DATA
 
 
 @planned(*DATA, "settings", "seed", "quick")
 def command(
-    said: dict[str, Any],
+    options: dict[str, Any],
     target: Annotated[str, typer.Argument(help="A target (`auditor list`), or module:object.")],
     out: Annotated[Path, typer.Option(help="A new directory for the recording.")],
     plan: PlanFile = None,
     with_truth: Annotated[
-        bool, typer.Option("--with-truth", help="Write the ratings that were trained on, too.")
+        bool, typer.Option("--with-truth", help="Also write the ratings of the training.")
     ] = False,
     memory: Memory = None,
 ) -> None:
-    """Record a training: every message, who sent it, and the models, for `auditor attack`."""
-    chosen = plan_of(plan, {**said, "targets": target, "games": ("local",)})
+    """Record a training for `auditor attack`: every message, its sender, and the models."""
+    chosen = read_plan_with(plan, {**options, "targets": target, "games": ("local",)})
 
     from fedrec_auditor.auditor.own.recorded_uploads import record_plan
     from fedrec_auditor.auditor.run.resources import make_resources

@@ -1,4 +1,4 @@
-"""``auditor report``: the reports again from the record, or one of its systems in full."""
+"""``auditor report``: renders the reports of a record again, or shows one system in full."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ def command(
     run: Annotated[Path, typer.Argument(help="A run directory with a report.json.")],
     target: Annotated[
         str | None,
-        typer.Argument(help="A system of it, to be shown in full; nothing is rendered then."),
+        typer.Argument(help="A system of the run, to show in full instead of writing reports."),
     ] = None,
     fail_on: Annotated[
-        FailOn, typer.Option(help="Which findings junit.xml calls failures.")
+        FailOn, typer.Option(help="Level of findings that are failures in junit.xml.")
     ] = FailOn.VIOLATED,
     allow: Allow = None,
     leak_margin: Annotated[
         float,
-        typer.Option(help="The share of what guessing leaves open that an attack must win."),
+        typer.Option(
+            help="For leak: least advantage of an attack, (x - guessing) / (1 - guessing)."
+        ),
     ] = LEAK_MARGIN,
     baseline: Baseline = None,
-    figures: Annotated[Path | None, typer.Option(help="A folder for every figure, as SVG.")] = None,
-    tables: Annotated[Path | None, typer.Option(help="A folder for the tables, as CSV.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="A folder for all figures (SVG).")] = None,
+    tables: Annotated[Path | None, typer.Option(help="A folder for all tables (CSV).")] = None,
 ) -> None:
-    """Render all reports again from report.json, or show one of its systems in full."""
+    """Write all reports again from report.json, or show one system in full."""
     from rich.console import Console
 
     from fedrec_auditor.reports.record import store
@@ -48,8 +50,8 @@ def command(
     if target is not None:
         if gate != DEFAULT_GATE or baseline or figures or tables:
             raise InputError(
-                f"Expected RUN and a system alone, got options beside {target!r}. Nothing is "
-                "rendered or held against them then: leave out either."
+                f"Expected RUN and a system without options, got options with {target!r}. No "
+                "report is written for a single system: leave out the options or the system."
             )
         _show(record, target, run)
         return
@@ -57,7 +59,7 @@ def command(
     for folder in filter(None, (figures, tables)):
         store.check_writable(folder)
     outcome = GateOutcome.of(record, gate, before)
-    if before is None:  # rendered, whatever the gate says
+    if before is None:  # without a baseline the code is 0
         outcome = replace(outcome, code=0)
     record.save(run, gate)
     drawn = None if figures is None else write_pictures(record, figures)
@@ -81,12 +83,12 @@ def command(
 def _show(record: Record, target: str, run: Path) -> None:
     from rich.console import Console
 
-    from fedrec_auditor.reports.say.glance import glances
+    from fedrec_auditor.reports.say.summary import summarize_systems
     from fedrec_auditor.reports.writers.paragraph import print_line
     from fedrec_auditor.reports.writers.terminal import render_system
 
     console, name = Console(), record[target].target
-    (glance,) = (each for each in glances(record) if each.section.target == name)
+    (glance,) = (each for each in summarize_systems(record) if each.section.target == name)
     render_system(record, glance, console)
     page = (run if run.is_dir() else run.parent) / "report.html"
     if page.is_file():

@@ -1,4 +1,4 @@
-"""``auditor reproduce``: the tables of the papers, measured again."""
+"""``auditor reproduce``: measures the tables of the papers again."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def command(
     names: Annotated[
         list[str], typer.Argument(help="Names of `auditor list reproductions`, or all.")
     ],
-    out: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("reproductions"),
+    out: Annotated[Path, typer.Option(help="Directory for the page.")] = Path("reproductions"),
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="Where a data set is, such as ml-1m=PATH."),
+        typer.Option(metavar="NAME=PATH", help="Path of a data set, such as ml-1m=PATH."),
     ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help="Only parts with this (or that) in their names: ml-100k."
+            metavar="TEXT", help="Only parts with this text in their names: ml-100k; repeatable."
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Short trainings and few repetitions: no comparison.")
+        bool, typer.Option("--quick", help="Short trainings, few repetitions: not comparable.")
     ] = False,
     jobs: Jobs = None,
 ) -> None:
-    """Measure what the papers print: every figure beside ours, with why they differ."""
+    """Measure the figures of the papers again, and explain each difference."""
     from fedrec_auditor.auditor.reproductions import reproduction
 
     chosen = reproduction_names() if names == ["all"] else tuple(dict.fromkeys(names))
@@ -49,13 +49,7 @@ def command(
     workers = make_resources(jobs, "cpu", None).jobs
     with resumable(out, "parts") as observe:
         page = reproduce(
-            chosen,
-            out,
-            data=places,
-            only=only or (),
-            quick=quick,
-            jobs=workers,
-            observe=observe,
+            chosen, out, data=places, only=only or (), quick=quick, jobs=workers, observe=observe
         )
     with spare_output(f"Read {page}."):
         print(f"Written: {page} (also reproductions.json)")

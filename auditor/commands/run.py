@@ -1,4 +1,4 @@
-"""``auditor run``: audit targets and leave a report."""
+"""``auditor run``: audits targets and writes a report."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fedrec_auditor.auditor.commands.options import (
     Memory,
     Out,
     PlanFile,
-    plan_of,
     planned,
+    read_plan_with,
     resumable,
 )
-from fedrec_auditor.auditor.machine.output import spare_output, tell
+from fedrec_auditor.auditor.machine.output import print_message, spare_output
 from fedrec_auditor.auditor.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 @planned(*Plan.model_fields)
 def command(
-    said: dict[str, Any],
+    options: dict[str, Any],
     plan: PlanFile = None,
     out: Out = Path("audit"),
     jobs: Jobs = None,
     device: Annotated[
-        str, typer.Option(help="Where clients are simulated, as torch names it: cpu, cuda.")
+        str, typer.Option(help="Torch device on which clients are simulated: cpu, cuda.")
     ] = "cpu",
     memory: Memory = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
-        typer.Option(help="What runs the workers: this machine, or a cluster."),
+        typer.Option(help="Where workers run: loky on this machine, dask or ray on a cluster."),
     ] = "loky",
     address: Annotated[
         str | None,
-        typer.Option(help="Of the cluster: tcp://HOST:8786 for dask; for ray not needed on it."),
+        typer.Option(help="Address: tcp://HOST:8786 for dask; not needed on a ray cluster."),
     ] = None,
     fail_on: FailAt = FailOn.VIOLATED,
     leak_margin: LeakMargin = LEAK_MARGIN,
@@ -55,7 +55,7 @@ def command(
     force: Force = False,
 ) -> None:
     """Audit targets: claims against proofs, exact bounds, measurements and attacks."""
-    chosen = plan_of(plan, said)
+    chosen = read_plan_with(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.run.runner import run_plan
@@ -71,7 +71,7 @@ def command(
 
 
 def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) -> NoReturn:
-    """Show a record, say where its reports are, and exit with its code."""
+    """Prints a record and the paths of its reports, and exits with the code of the gate."""
     from rich.console import Console
 
     from fedrec_auditor.auditor.run.checkpoints import FOLDER
@@ -81,7 +81,7 @@ def show(record: Record, out: Path, gate: Gate, baseline: Record | None = None) 
 
     outcome = GateOutcome.of(record, gate, baseline)
     if record.errors:
-        tell(
+        print_message(
             f"Finished tasks are kept in {out / FOLDER}. The same command runs what failed again; "
             f"remove {out / FOLDER} to start afresh."
         )

@@ -1,4 +1,4 @@
-"""``auditor sweep``: a plan over a grid of settings, several trainings of each."""
+"""``auditor sweep``: runs a plan over a grid of settings, with several trainings per setting."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fedrec_auditor.auditor.commands.options import (
     Jobs,
     Memory,
     PlanFile,
-    plan_of,
     planned,
+    read_plan_with,
     resumable,
 )
 from fedrec_auditor.auditor.plan.plan import Plan
@@ -27,41 +27,42 @@ _FIELDS = tuple(name for name in Plan.model_fields if name != "settings")
 
 @planned(*_FIELDS)
 def command(
-    said: dict[str, Any],
+    options: dict[str, Any],
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="[TARGET.]NAME=VALUE,VALUE",
-            help="A setting and its values; privacy=1,4 multiplies the noise; repeatable.",
+            help="A setting and its values; privacy=1,4 multiplies the noise by these factors; "
+            "repeatable.",
         ),
     ] = None,
     along: Annotated[
         Literal["privacy"] | None,
-        typer.Option(help="privacy: 1/16 to 16 times the noise, of every system that has a knob."),
+        typer.Option(help="privacy: 1/16 to 16 times the noise, for systems with a noise setting."),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Find the least noise that keeps it: 'attacks <= guessing + .05', "
-            "'epsilon(user, training) <= 4'; or the most: 'utility >= .9 unprotected'.",
+            help="Find the least noise that keeps a condition: 'attacks <= guessing + .05', "
+            "'epsilon(user, training) <= 4'; or the most noise: 'utility >= .9 unprotected'.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Trainings of each setting.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of trainings per setting.")] = 3,
     plan: PlanFile = None,
     out: Annotated[Path, typer.Option(help="Directory for the sweep.")] = Path("sweep"),
     jobs: Jobs = None,
     memory: Memory = None,
     force: Force = False,
 ) -> None:
-    """Sweep settings: what protection costs in utility, and what it buys."""
-    chosen = plan_of(plan, said)
+    """Sweep settings, to show the utility and the privacy of more or less protection."""
+    chosen = read_plan_with(plan, options)
 
     from fedrec_auditor.auditor.run.resources import make_resources
     from fedrec_auditor.auditor.sweep.grid import ALONG, PRIVACY
+    from fedrec_auditor.auditor.sweep.noise_search import Condition
     from fedrec_auditor.auditor.sweep.sweep import axes_of, run_sweep
-    from fedrec_auditor.auditor.sweep.until import Condition
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     texts = [*(settings or ()), *([f"{PRIVACY}={','.join(ALONG)}"] if along else ())]
@@ -76,7 +77,7 @@ def command(
 
 
 def show(swept: Sweep, out: Path) -> None:
-    """Print the points of every system, and say where the files are; exit with 3 on errors."""
+    """Prints the points of every system and the paths of the files; exits with 3 on errors."""
     from rich.console import Console
 
     from fedrec_auditor.accountants.verdict import INCOMPLETE

@@ -1,4 +1,4 @@
-"""``auditor verify``: one mechanism or callable against one epsilon."""
+"""``auditor verify``: tests one mechanism or callable against a claimed epsilon."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import FOUND, FailOn, Gate
 from fedrec_auditor.auditor.commands.ci_files import (
     check_files,
-    place_of,
-    rendered,
+    find_source,
+    render_files,
     write_files,
 )
 from fedrec_auditor.auditor.commands.options import AsJson, FailAtVerdict, Junit, Sarif
@@ -41,8 +41,8 @@ Tested = Annotated[
     str,
     typer.Argument(
         metavar="NAME or PACKAGE.MODULE:CALLABLE",
-        help="A mechanism by its name, or one of your own, or a callable f(x, rng) or "
-        "f(x, rng, size).",
+        help="Name of a mechanism (`auditor list mechanisms`), or your own mechanism or callable "
+        "f(x, rng) or f(x, rng, size).",
     ),
 ]
 Epsilon = Annotated[float, typer.Option(help="The claimed epsilon.")]
@@ -54,27 +54,27 @@ Settings = Annotated[
 Inputs = Annotated[
     str | None,
     typer.Option(
-        help="Inputs to pair up, as a JSON list; a list in it becomes an array. "
-        "Default [0, 1] for callables, the whole domain for mechanisms."
+        help="Inputs to compare in pairs, as a JSON list; a list in it becomes an array. "
+        "Default: [0, 1] for callables, the whole domain for mechanisms."
     ),
 ]
 Samples = Annotated[
     int | None,
     typer.Option(
-        help="Draws per input that is measured. Default 1000000, or 100000 if one by one."
+        help="Draws per measured input. Default 1000000, or 100000 if a call returns one output."
     ),
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option(help="Draw fewer if everything would take longer than about this."),
+    typer.Option(help="Approximate limit of time: draw fewer if all draws would take longer."),
 ]
-Confidence = Annotated[float, typer.Option(help="Of a measured bound.")]
-Seed = Annotated[int, typer.Option(help="Of the draws.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of a measured bound.")]
+Seed = Annotated[int, typer.Option(help="Seed of the draws.")]
 Trace = Annotated[
     bool,
-    typer.Option(help="Prove from the code first, by every path of its coins, or sample alone."),
+    typer.Option(help="Whether to try a proof from the code first, by all paths of its draws."),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds after which to give up.")]
+Timeout = Annotated[float, typer.Option(help="Seconds after which the command gives up.")]
 Waived = Annotated[
     list[str] | None,
     typer.Option(
@@ -102,10 +102,10 @@ def command(
     sarif: Sarif = None,
     junit: Junit = None,
 ) -> None:
-    """Confirm a local randomizer's privacy ratio, or show the pair of inputs that breaks it.
+    """Test whether a local randomizer keeps a claimed epsilon, or show inputs that refute it.
 
-    Exits with 1 if the claim is refuted or a check failed that is not waived, with 3 if the
-    sample is too small to tell.
+    Exits with 1 if the claim is refuted or a check failed that is not waived; exits with 3 if the
+    sample is too small to refute the claim.
     """
     from fedrec_auditor.auditor.machine.workers import answer_within
     from fedrec_auditor.reports.record.store import plain
@@ -115,7 +115,7 @@ def command(
     width, waived = columns(), allow or []
 
     def work() -> tuple[int, str]:
-        tested, found = _verify(
+        tested, verification = _verify(
             target,
             settings or (),
             inputs,
@@ -127,22 +127,22 @@ def command(
             seed=seed,
             trace=trace,
         )
-        found = found.waiving(waived)
+        verification = verification.waiving(waived)
         gate = Gate(fail_on.of_claims, waived)
-        code = gate.code([found.verdict])
-        if found.unwaived(waived) and fail_on is not FailOn.NEVER:
+        code = gate.code([verification.verdict])
+        if verification.unwaived(waived) and fail_on is not FailOn.NEVER:
             code = code or FOUND
         if as_json:
-            text = json.dumps(plain(dataclasses.asdict(found)), indent=2, allow_nan=False)
+            text = json.dumps(plain(dataclasses.asdict(verification)), indent=2, allow_nan=False)
         else:
-            text = found.describe(allow=waived, command=_again(), width=width)
-        files = rendered(
-            [found.finding(target, waived)],
+            text = verification.describe(allow=waived, command=_again(), width=width)
+        files = render_files(
+            [verification.finding(target, waived)],
             sarif,
             junit,
             gate=gate,
-            checks=_rows(target, found, waived),
-            place=place_of(tested),
+            checks=_rows(target, verification, waived),
+            place=find_source(tested),
             seed=seed,
         )
         return code, json.dumps([text, files])
@@ -158,24 +158,24 @@ def command(
 def _verify(
     target: str, settings: Sequence[str], inputs: str | None, **options: Any
 ) -> tuple[Any, Verification]:
-    """The mechanism or callable of this name, and its verification with these ``options``."""
+    """Loads the mechanism or callable of this name, and verifies it with these ``options``."""
     if not sys.warnoptions:
-        warnings.simplefilter("ignore")  # of the callable; a refusal is one line
+        warnings.simplefilter("ignore")  # warnings of the callable; a refusal is one line
     from fedrec_auditor.auditor.verification import verify_ldp
-    from fedrec_auditor.targets.wrapped.client import accountable
+    from fedrec_auditor.targets.wrapped.client import foreign_errors
 
     folders = tempfile.TemporaryDirectory(prefix="auditor-")
-    with folders as folder, accountable(target):
-        # Hypothesis keeps notes; the working folder is not ours to leave them in.
+    with folders as folder, foreign_errors(target):
+        # Hypothesis writes files; these must not be in the user's working folder.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", folder)
         tested = load(target, settings)
         pairs = None if inputs is None else parse(inputs)
-        # No progress is shown: it is ended at the deadline, whatever it shows.
+        # No progress is displayed, because the process is ended at the deadline.
         return tested, verify_ldp(tested, inputs=pairs, progress=False, **options)
 
 
-def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[CheckRow]:
-    """The checks as rows; those that were waived, and those not run, are neither good nor bad."""
+def _rows(target: str, verification: Verification, waived: Sequence[str]) -> list[CheckRow]:
+    """The checks as rows of a record; waived checks, and checks not run, neither pass nor fail."""
     from fedrec_auditor.auditor.exact.fit import Status
     from fedrec_auditor.reports.record.rows import CheckRow
 
@@ -187,12 +187,12 @@ def _rows(target: str, found: Verification, waived: Sequence[str]) -> list[Check
             failed=None if check.name in waived else failed[check.status],
             reason=check.reason,
         )
-        for check in found.checks
+        for check in verification.checks
     ]
 
 
 def _again() -> str:
-    """This command, up to the number of draws."""
+    """This command line, up to the number of draws."""
     words = sys.argv[1:]
     kept = [
         word
@@ -203,9 +203,9 @@ def _again() -> str:
 
 
 def load(target: str, settings: Sequence[str] = ()) -> Any:
-    """The mechanism of this name with these settings, or what ``package.module:name`` imports.
+    """Loads the mechanism of this name with these settings, or imports ``package.module:name``.
 
-    That name may be dotted; the working folder counts. InputError where there is none.
+    The name may be dotted, and the working folder is on the path. InputError if it does not exist.
     """
     from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
     from fedrec_auditor.auditor.plan.members import make_mechanism
@@ -226,22 +226,22 @@ def load(target: str, settings: Sequence[str] = ()) -> Any:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found: Any = importlib.import_module(module_name)
+        member: Any = importlib.import_module(module_name)
         for part in path.split("."):
-            found = getattr(found, part)
+            member = getattr(member, part)
     except (Exception, SystemExit) as error:  # importing runs the module
         from fedrec_auditor.targets.wrapped.client import message_of
 
         why = f"{type(error).__name__}: {message_of(error)}"
         raise InputError(
-            f"Expected something importable, got {target!r} ({why}). "
+            f"Expected an importable PACKAGE.MODULE:CALLABLE, got {target!r} ({why}). "
             "Check the names, without .py, and that the module is on the path."
         ) from error
-    return found
+    return member
 
 
 def parse(inputs: str) -> list[Any]:
-    """The inputs of a JSON list: numbers, strings and booleans as they are, lists as arrays."""
+    """Parses the inputs in a JSON list: numbers, strings, booleans unchanged, lists as arrays."""
     import numpy as np
 
     try:
@@ -258,17 +258,17 @@ def parse(inputs: str) -> list[Any]:
         return [np.asarray(value) if isinstance(value, list) else value for value in values]
     except ValueError as error:
         raise InputError(
-            f"Expected every list in --inputs to be an array, got a ragged one in {inputs!r}. "
+            f"Expected every list in --inputs to be an array, got a ragged list in {inputs!r}. "
             "Make its rows equally long."
         ) from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _show(text: str, *, plainly: bool) -> None:
-    """Print a text, the words that matter coloured unless ``plainly``."""
+    """Prints a text, with coloured keywords unless ``plainly``."""
     if plainly:
         print(text)
         return

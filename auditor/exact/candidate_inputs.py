@@ -1,4 +1,4 @@
-"""Inputs among which a ratio is searched, and the search by Hypothesis, steered to large scores."""
+"""Candidate inputs of a search for the largest epsilon, and the search itself by Hypothesis."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import AuditError, InputError
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
-from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
+from fedrec_auditor.targets.mechanisms.base import describe
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 _LARGE = 1e6
-# Fewest examples, and entries of all examples together beyond which they are fewer.
+# Smallest number of examples, and number of entries of all examples above which there are fewer.
 _FEWEST, _WORK = 30, 1 << 18
 
 
-def most_examples(most: int, entries: int) -> int:
-    """How many examples of so many entries are tried: at most ``most``, fewer of large ones."""
+def count_examples(most: int, entries: int) -> int:
+    """The number of examples with this many entries: at most ``most``, fewer if they are large."""
     return max(_FEWEST, min(most, _WORK // entries))
 
 
-def steered(
+def search_with_hypothesis(
     strategy: SearchStrategy[Any],
     score: Callable[[Any], float],
     *,
@@ -40,13 +40,14 @@ def steered(
     examples: int,
     above: float = math.inf,
 ) -> tuple[float, Any]:
-    """The largest score among ``examples`` examples steered towards it, and its example.
+    """The largest score among ``examples`` examples that Hypothesis steers to it, with its example.
 
-    If any is more than ``above``, the simplest of those and its score, as Hypothesis shrinks.
+    If a score exceeds ``above``, it is instead the simplest such example, as Hypothesis shrinks,
+    and its score.
 
-    (-inf, None) if the strategy gives nothing. Equal seeds see equal examples, as long as the same
-    modules are loaded (Hypothesis tries constants of the user's code); nothing is kept between
-    calls. An AuditError of ``score`` is raised.
+    The result is (-inf, None) if the strategy gives nothing. Equal seeds give equal examples, as
+    long as the same modules are loaded (Hypothesis tries constants of the user's code); nothing is
+    stored between calls. An AuditError that ``score`` raises is raised again.
     """
     from hypothesis import Phase, Verbosity, currently_in_test_context, find, settings, target
     from hypothesis.errors import NoSuchExample, Unsatisfiable
@@ -84,7 +85,7 @@ def steered(
         return score(simplest), simplest
 
     if currently_in_test_context():
-        # Hypothesis refuses a search inside the test of a user; a thread has a context of its own.
+        # Hypothesis refuses a search inside a user's test; a thread has a context of its own.
         with ThreadPoolExecutor(1) as thread:
             found = thread.submit(search).result()
     else:
@@ -101,13 +102,16 @@ _MOST_PAIRS = 2016
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateInputs:
-    """Inputs to pair up: ``strategy`` draws them, ``listed`` are all of them where that is known.
+    """Inputs from which the search forms pairs.
 
-    ``shown`` are a few, to learn from what the outputs are like. ``pairs`` are all pairs of
-    ``listed``, if few enough, and of extreme inputs: the least and the greatest of a domain, where
-    finite, and the worst as the mechanism says. ``given`` says that the user named the inputs,
-    ``whole`` that no input of the domain is missing from ``listed``; where no domain is known, a
-    list is all of it.
+    - ``strategy``: draws inputs.
+    - ``listed``: all inputs, if they are known; else None.
+    - ``shown``: a few inputs, with which the search explores the outputs.
+    - ``pairs``: all pairs of ``listed`` if there are few, and pairs of extreme inputs: the smallest
+      and the largest of a domain, if finite, and the worst ones that the mechanism states.
+    - ``given``: true if the user named the inputs.
+    - ``whole``: true if ``listed`` contains every input of the domain. If no domain is known, a
+      list counts as the whole domain.
     """
 
     strategy: SearchStrategy[Any]
@@ -121,7 +125,7 @@ class CandidateInputs:
     def of(
         cls, dist: OutputDistribution, inputs: Iterable[Any] | SearchStrategy[Any] | None, seed: int
     ) -> CandidateInputs:
-        """The inputs given, or those of the domain of ``dist``; InputError if there are none."""
+        """The given inputs, or those of the domain of ``dist``; InputError if there are none."""
         from hypothesis import strategies as st
 
         everything = None if dist.domain is None else _enumerated(dist.domain)
@@ -145,18 +149,18 @@ class CandidateInputs:
             strategy = st.sampled_from(listed)
         if listed is not None:
             count = min(_SHOWN, len(listed))
-            shown = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
+            probes = [listed[k] for k in np.linspace(0, len(listed) - 1, count).round().astype(int)]
             spelled = set(map(_spelled, listed))
             whole = dist.domain is None or (
                 everything is not None and spelled.issuperset(map(_spelled, everything))
             )
         else:
-            shown, whole = _some(dist, strategy, seed, inputs is None), False
+            probes, whole = _some(dist, strategy, seed, inputs is None), False
         few = listed if listed and math.comb(len(listed), 2) <= _MOST_PAIRS else []
         return cls(
             strategy=strategy,
             listed=listed,
-            shown=shown,
+            shown=probes,
             pairs=[p for group in (few, *extreme) for p in itertools.combinations(group, 2)],
             given=inputs is not None,
             whole=whole,
@@ -164,45 +168,45 @@ class CandidateInputs:
 
     @property
     def size(self) -> int:
-        """Entries of one input."""
+        """Number of entries of one input."""
         return int(np.size(self.shown[0]))
 
 
 def _some(
     dist: OutputDistribution, strategy: SearchStrategy[Any], seed: int, whole: bool
 ) -> list[Any]:
-    """Different inputs of a strategy, checked; of the ``whole`` domain, worst_case ones first."""
-    seen: dict[Hashable, Any] = {}
+    """Different inputs of a strategy, checked; for a ``whole`` domain, worst-case inputs first."""
+    different: dict[Hashable, Any] = {}
     if whole and dist.named is not None:
-        seen = {identity(value): value for value in dist.named.inputs[:4]}
+        different = {input_key(value): value for value in dist.named.inputs[:4]}
 
     def look(value: Any) -> float:
-        seen.setdefault(identity(dist.check(value)), value)
+        different.setdefault(input_key(dist.check(value)), value)
         return 0.0
 
-    steered(strategy, look, seed=seed, examples=2 * _SHOWN)
-    if len(seen) < 2:
+    search_with_hypothesis(strategy, look, seed=seed, examples=2 * _SHOWN)
+    if len(different) < 2:
         raise InputError(
-            "Expected a strategy of at least 2 different inputs, got "
-            f"{[plainly(value) for value in seen.values()]}. Widen it."
+            "Expected a strategy with at least 2 different inputs, got "
+            f"{[describe(value) for value in different.values()]}. Widen it."
         )
-    return list(seen.values())[:_SHOWN]
+    return list(different.values())[:_SHOWN]
 
 
 def _ends(domain: Domain) -> list[Any]:
-    """The inputs of least and of greatest entries, as far as they are finite."""
+    """The inputs with the smallest and with the largest entries, if they are finite."""
     ends = [end for end in (domain.low, domain.high) if math.isfinite(end)]
     return [np.full(domain.shape, end) if domain.shape else _plain(end) for end in ends]
 
 
 def _spelled(value: Any) -> str:
-    """An input as text, numbers by their value: 1, 1.0 and True are one."""
+    """An input as text, with numbers by their value: 1, 1.0 and True are the same."""
     array = np.asarray(value)
     return repr((array.astype(float) if array.dtype.kind in "biuf" else array).tolist())
 
 
 def _enumerated(domain: Domain) -> list[Any] | None:
-    """Every input of a domain of few, the plainest first; None if they are many."""
+    """Every input of a small domain, the simplest first; None if there are many."""
     size = math.prod(domain.shape)
     if domain.values is None or size > 32 or len(domain.values) ** size > _MOST_LISTED:
         return None
@@ -213,10 +217,11 @@ def _enumerated(domain: Domain) -> list[Any] | None:
 
 
 def inputs_of(domain: Domain) -> SearchStrategy[Any]:
-    """Every input of ``domain``, biased to its ends, and shrinking towards the simplest.
+    """A Hypothesis strategy for every input of ``domain``, biased to its ends.
 
-    Numbers for a domain without shape, float64 arrays of its shape otherwise: constant ones,
-    ones with few entries that differ, and any. Finite, however far the domain reaches.
+    Examples shrink towards the simplest input. They are numbers for a domain without shape, and
+    float64 arrays of its shape otherwise: constant arrays, arrays with few entries that differ, and
+    arbitrary ones. All are finite, even if the domain is not.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> inputs_of(BitFlip.symmetric(1.0).domain)
@@ -248,5 +253,5 @@ def _entries(domain: Domain) -> SearchStrategy[Any]:
 
 
 def _plain(value: float) -> int | float:
-    """A whole number as an int: witnesses are read by people."""
+    """An integer as an int: people read witnesses."""
     return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)

@@ -1,4 +1,4 @@
-"""Outputs at which a ratio is worth a look: drawn ones, and what may lie beyond the draws."""
+"""Candidate outputs of a search: drawn outputs, and outputs that may exist beyond the draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.statistics import step_of
+from fedrec_auditor.auditor.worlds.statistics import grid_step
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -20,34 +20,39 @@ Floats = NDArray[np.float64]
 
 _DRAWS = 256
 _MOST = 1 << 14
-SELDOM = 1 << 21
-"""Numbers drawn for all inputs where outputs are few and repeat, so that seldom ones are seen."""
-# The same where a call gives one output; and numbers that are drawn at once.
+RARE_DRAWS = 1 << 21
+"""Number of entries drawn for all inputs if outputs are few and repeat, to find rare outputs."""
+# Largest number of entries if a call gives one output only; and number that are drawn at once.
 _SINGLY, _AT_ONCE = 1 << 18, 1 << 17
 _REACH = 2.0 ** np.arange(-6, 12.5, 0.5)
 _STEPS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 256.0, 4096.0])
-# Entries of vectors that are looked at for a grid.
+# Number of entries of a vector that are tested for a grid.
 _GRIDS = 64
-# Beyond, whole numbers leave int64.
+# Larger integers do not fit into int64.
 _FARTHEST = 2.0**62
-# How far probabilities may sum from 1 by rounding: outputs of so little would go unseen.
+# Tolerance of the sum of probabilities, for rounding: outputs of a smaller probability may be
+# missed.
 _WHOLE = 1e-9
-BUT = f" but for {_WHOLE:g} of probability"
-"""What "all" outputs may leave out."""
+EXCEPT_RARE = f" but for {_WHOLE:g} of probability"
+"""The exception that "all outputs" may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateOutputs:
-    """What draws under some inputs show of a randomizer's outputs.
+    """Properties of a randomizer's outputs, as draws under some inputs show them.
 
-    ``seen`` holds the different ones, (k, *output shape). ``step`` is how far apart the values of
-    an entry are (1 for whole numbers), 0 where they lie on no grid; all are ``origin`` and steps.
-    ``symbols``: they are names, bits or few numbers on no grid, so that only combinations of those
-    seen can be. ``continuous``: no output comes twice, and so these are densities. ``every`` are
-    all that there are, (m, *output shape), if they are so few that it can be told.
+    - ``pool``: the different drawn outputs, (k, *output shape).
+    - ``symbols``: true if outputs are names, bits or few numbers on no grid, so that only
+      combinations of drawn values are possible.
+    - ``step``: distance between the values of an entry (1 for integers); 0 if they lie on no grid.
+    - ``origin``: values of an entry are ``origin`` plus a number of steps.
+    - ``continuous``: true if no output repeats, so that the outputs have densities.
+    - ``centre``, ``spread``: centre and width of the range of each entry.
+    - ``every``: all possible outputs, (m, *output shape), if they are few enough to be determined;
+      else None.
     """
 
-    seen: NDArray[Any]
+    pool: NDArray[Any]
     symbols: bool
     step: Floats
     origin: Floats
@@ -60,29 +65,29 @@ class CandidateOutputs:
     def of(
         cls, dist: OutputDistribution, inputs: CandidateInputs, seed: int, samples: int
     ) -> CandidateOutputs:
-        """Draw under some of ``inputs``, for each afresh, ``samples`` times at most, and look."""
+        """Explores outputs by new draws, at most ``samples`` under each of some ``inputs``."""
         drawn = np.concatenate(
             [
                 dist.draw(value, min(_DRAWS, samples), seed + k)
                 for k, value in enumerate(inputs.shown)
             ]
         )
-        seen, shape = np.unique(drawn, axis=0), drawn.shape[1:]
-        numbers, few = drawn.dtype.kind in "iuf", len(seen) <= len(drawn) // 4
+        pool, shape = np.unique(drawn, axis=0), drawn.shape[1:]
+        numbers, few = drawn.dtype.kind in "iuf", len(pool) <= len(drawn) // 4
         if few:
-            seen = _seldom_too(dist, inputs, seen, seed, samples)
+            pool = _seldom_too(dist, inputs, pool, seed, samples)
         values = (
-            np.where(np.isfinite(seen), seen, 0).astype(float) if numbers else np.zeros((1, *shape))
+            np.where(np.isfinite(pool), pool, 0).astype(float) if numbers else np.zeros((1, *shape))
         )
         low, high = values.min(axis=0), values.max(axis=0)
         flat = values.reshape(len(values), -1)
         step = np.all(flat == np.rint(flat), axis=0).astype(float)
         for entry in np.flatnonzero(step == 0)[:_GRIDS]:
-            step[entry] = step_of(flat[:, entry])
+            step[entry] = grid_step(flat[:, entry])
         step = step.reshape(shape)
         grid = bool(np.all(step > 0))
         found = cls(
-            seen=seen,
+            pool=pool,
             symbols=not numbers or (few and not grid),
             step=step,
             origin=np.asarray(np.where(step == np.rint(step), 0.0, low)),
@@ -93,18 +98,18 @@ class CandidateOutputs:
         return replace(found, every=found._all_of(dist, inputs.listed or inputs.shown))
 
     def __str__(self) -> str:
-        return "drawn and far outputs" if self.every is None else f"all outputs{BUT}"
+        return "drawn and far outputs" if self.every is None else f"all outputs{EXCEPT_RARE}"
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one output."""
-        return self.seen.shape[1:]
+        return self.pool.shape[1:]
 
     def _all_of(self, dist: OutputDistribution, inputs: list[Any]) -> NDArray[Any] | None:
-        """Every output there is, if it can be told.
+        """Every possible output, if this can be determined; else None.
 
-        Their probabilities sum to 1 under each of ``inputs``, within rounding, and no number
-        next to or far from them on their grid is possible.
+        Their probabilities must sum to 1 under each of ``inputs``, within rounding, and no number
+        next to them or far from them on their grid may be possible.
         """
         if self.continuous:
             return None
@@ -120,9 +125,10 @@ class CandidateOutputs:
         return outputs[np.isfinite(table).any(axis=0)]
 
     def around(self, drawn_a: NDArray[Any], drawn_b: NDArray[Any], a: Any, b: Any) -> NDArray[Any]:
-        """Outputs nobody drew, on the way from one input's outputs to the other's, and far beyond.
+        """Outputs that were not drawn: between the outputs of the two inputs, and far beyond them.
 
-        Ordered pairs matter: steps lead away from ``b`` beyond ``a`` and the other way.
+        Both orders of the pair matter: steps lead away from ``b`` beyond ``a``, and from ``a``
+        beyond ``b``.
         """
         if self.symbols:
             return self._alike(a, b)
@@ -141,20 +147,23 @@ class CandidateOutputs:
         return self._rounded(outputs[inside.all(axis=1)])
 
     def apart(self, output: Any) -> bool:
-        """Whether some entry of a vector lies beyond all that were seen."""
+        """Whether an entry of a vector lies outside the range of all drawn outputs."""
         if self.symbols or not self.shape:
             return False
         return bool(np.any(np.abs(np.asarray(output) - self.centre) > self.spread / 2.0))
 
     def strategy(self) -> SearchStrategy[Any]:
-        """Any output, as far as is known: all there are, numbers near and far, or those seen."""
+        """A Hypothesis strategy for all possible outputs as far as they are known.
+
+        If they are not known, it draws numbers near and far, or drawn outputs if these are symbols.
+        """
         from hypothesis import strategies as st
         from hypothesis.extra import numpy as hnp
 
         if self.symbols or self.every is not None:
-            return st.sampled_from(_by_simplicity(self.seen if self.every is None else self.every))
+            return st.sampled_from(_by_simplicity(self.pool if self.every is None else self.every))
         reach = min(_FARTHEST, float(np.max(np.abs(self.centre) + _REACH[-1] * self.spread)))
-        if self.seen.dtype.kind in "iu":
+        if self.pool.dtype.kind in "iu":
             whole = st.integers(-math.ceil(reach), math.ceil(reach))
             if not self.shape:
                 return whole
@@ -169,8 +178,8 @@ class CandidateOutputs:
         return array.shape == self.shape and array.dtype.kind in "biuf"
 
     def _alike(self, a: Any, b: Any) -> NDArray[Any]:
-        if self.seen.dtype.kind != "b":
-            return self.seen
+        if self.pool.dtype.kind != "b":
+            return self.pool
         more = [np.asarray(v).astype(bool) for v in (a, b) if self._fits(v)]
         more += [~output for output in more]
         plain = [np.zeros(self.shape, dtype=bool), np.ones(self.shape, dtype=bool)]
@@ -180,11 +189,11 @@ class CandidateOutputs:
         step = np.where(self.step > 0, self.step, 1.0)
         grid = self.origin + np.rint((outputs - self.origin) / step) * step
         rounded = np.where(self.step > 0, grid, outputs)
-        return rounded.astype(np.int64) if self.seen.dtype.kind in "iu" else rounded
+        return rounded.astype(np.int64) if self.pool.dtype.kind in "iu" else rounded
 
     def box(self) -> NDArray[Any]:
-        """Those seen, and all combinations of their entries and what is between, if few."""
-        flat = self.seen.reshape(len(self.seen), -1)
+        """The drawn outputs, and all combinations of their entries and values between, if few."""
+        flat = self.pool.reshape(len(self.pool), -1)
         columns = [np.unique(column) for column in flat.T]
         if not self.symbols:
             columns = [
@@ -194,13 +203,13 @@ class CandidateOutputs:
                 )
             ]
         if math.prod(map(len, columns)) > _MOST:
-            return self.seen
+            return self.pool
         mesh = np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1)
         return mesh.reshape(-1, *self.shape)
 
     def _beyond(self) -> NDArray[Any]:
-        """Outputs that would be possible if some entry could leave the range that was seen."""
-        flat = self.seen.reshape(len(self.seen), -1).astype(float)
+        """Outputs that would be possible if an entry could leave its drawn range."""
+        flat = self.pool.reshape(len(self.pool), -1).astype(float)
         low, high = flat.min(axis=0), flat.max(axis=0)
         many = np.array([1.0, 2.0, 3.0, 10.0, 100.0])[:, None]
         steps = many * self.step.ravel()
@@ -212,14 +221,14 @@ class CandidateOutputs:
 
 
 def _seldom_too(
-    dist: OutputDistribution, inputs: CandidateInputs, seen: NDArray[Any], seed: int, samples: int
+    dist: OutputDistribution, inputs: CandidateInputs, pool: NDArray[Any], seed: int, samples: int
 ) -> NDArray[Any]:
-    """Outputs that are few and repeat: with those which come once in 100,000 draws, and the listed.
+    """Adds listed outputs, and outputs that occur once in 100,000 draws, to few repeated ones.
 
-    They are drawn in blocks, of which the different ones are kept.
+    Outputs are drawn in blocks, of which only the different ones are stored.
     """
     listed = [] if dist.outputs is None else [dist.outputs]
-    most = (SELDOM if dist.sampler.sized else _SINGLY) // max(1, math.prod(seen.shape[1:]))
+    most = (RARE_DRAWS if dist.sampler.sized else _SINGLY) // max(1, math.prod(pool.shape[1:]))
     size = min(samples, most // len(inputs.shown))
     streams = np.random.SeedSequence([seed, 1]).spawn(len(inputs.shown))
     for value, stream in zip(inputs.shown, streams, strict=True):
@@ -227,11 +236,11 @@ def _seldom_too(
         for start in range(0, size, _AT_ONCE):
             block = dist.sampler.draw(value, rng, min(_AT_ONCE, size - start))
             listed.append(np.unique(block, axis=0))
-    return np.unique(np.concatenate([seen, *listed]), axis=0)
+    return np.unique(np.concatenate([pool, *listed]), axis=0)
 
 
 def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
-    """The values of a grid between the ends of ``column``, if they are not too many."""
+    """The values of a grid between the ends of ``column``, unless there are too many."""
     if not step or (column[-1] - column[0]) / step >= _MOST:
         return column
     first, last = (round((float(end) - origin) / step) for end in (column[0], column[-1]))
@@ -239,13 +248,13 @@ def _between(column: NDArray[Any], step: float, origin: float) -> NDArray[Any]:
 
 
 def sums_to_one(log_probs: Floats) -> bool:
-    """Whether the probabilities of every row are 1 in all, within rounding."""
+    """Whether the probabilities of every row sum to 1, within rounding."""
     with np.errstate(over="ignore"):
         return bool(np.allclose(np.exp(log_probs).sum(axis=1), 1.0, rtol=_WHOLE, atol=0.0))
 
 
 def _by_simplicity(outputs: NDArray[Any]) -> list[Any]:
-    """Those of the smallest entries first; names as they come."""
+    """The outputs with the smallest entries first; names in their order."""
     if outputs.dtype.kind not in "biuf":
         return list(outputs)
     sizes = np.abs(outputs.reshape(len(outputs), -1).astype(float)).sum(axis=1)

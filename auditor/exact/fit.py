@@ -1,4 +1,4 @@
-"""Checks of a randomizer, and the first: whether it follows the distribution that it claims."""
+"""Checks of a randomizer; the first tests whether it follows the distribution that it claims."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.accountants.losses.tables import edges_around, integrate
+from fedrec_auditor.accountants.losses.tables import edges_around, integrate_cells
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.worlds.fields import KEPT
+from fedrec_auditor.auditor.worlds.fields import MAX_KEPT
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import step_of
-from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.auditor.worlds.statistics import grid_step
+from fedrec_auditor.targets.mechanisms.base import describe
 
 Floats = NDArray[np.float64]
 
 
 class Status(StrEnum):
-    """How a further check ended."""
+    """The result of a further check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -35,11 +35,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Something that a ratio cannot see: what was looked at, and what was seen.
+    """The result of a check for a fault that a log-ratio cannot show.
 
-    ``reason`` is a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
-    why not. ``bound`` is the lower bound on epsilon that a failed check shows, where it counted an
-    event of the output's values that tells inputs apart. Who runs a check gives it its ``name``.
+    - ``name``: name of the check, set by the code that runs it.
+    - ``status``: passed, failed or not run.
+    - ``reason``: a sentence or two: the evidence and, if it failed, the remedy; if it was not run,
+      the cause.
+    - ``bound``: the lower bound on epsilon that a failed check shows, if it counted an event of
+      output values that distinguishes inputs.
     """
 
     name: str = ""
@@ -49,35 +52,35 @@ class Check:
 
     @classmethod
     def passed(cls, reason: str) -> Check:
-        """Looked, and saw nothing wrong."""
+        """The check ran and found nothing wrong."""
         return cls(status=Status.PASSED, reason=reason)
 
     @classmethod
     def failed(cls, reason: str, bound: Bound | None = None) -> Check:
-        """Looked, and saw a fault."""
+        """The check ran and found a fault."""
         return cls(status=Status.FAILED, reason=reason, bound=bound)
 
     @classmethod
     def not_run(cls, reason: str) -> Check:
-        """Could not look, or could not tell."""
+        """The check could not run, or could not decide."""
         return cls(status=Status.NOT_RUN, reason=reason)
 
 
 LEVEL = 1e-6
 """The probability that an honest sampler fails, over all inputs and all tests."""
 _CELLS, _ATOMS, _BLOCKS = 64, 256, 32
-# Numbers drawn in all, and draws of each input however large they are.
+# Number of entries drawn in total, and smallest number of draws per input, however large they are.
 _MOST_ENTRIES, _FEWEST = 1 << 21, 1000
 _MOST_INPUTS, _ALL_PAIRS = 12, 6
-# How far a numerical integral over the whole line may be from 1.
+# Tolerances: of a numerical integral over the whole line, which should be 1, and of rounding.
 _MASS, _ROUNDING = 1e-5, 1e-9
-# Log-ratios closer than this, relative to log-probabilities, are taken as equal.
+# Log-ratios that differ by less, relative to log-probabilities, count as equal.
 _DIGIT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """Events with their claimed probabilities, at least and at most, and how often they came."""
+    """Events with limits of their claimed probabilities, and their observed counts."""
 
     low: Floats
     high: Floats
@@ -101,28 +104,30 @@ def check_fit(
     samples: int,
     seed: np.random.SeedSequence,
 ) -> Check:
-    """``sampler``'s outputs follow ``dist.log_prob``: an honest sampler fails one time in 10^6.
+    """Tests whether ``sampler`` follows ``dist.log_prob``; an honest one fails one time in 10^6.
 
-    For discrete outputs and for numbers, the counts of cells and of all cells up to each (as
-    Kolmogorov and Smirnov's statistic does) against the claimed masses; densities are integrated,
-    and must integrate to 1. For any outputs, vectors too, the claimed log-ratio of two inputs must
-    be calibrated: if a fair coin chose the input, the first one is behind an output y with
-    probability 1/(1 + e^-llr(y)). An output drawn that is claimed to be impossible fails outright.
+    For discrete outputs and for numbers, it tests the counts of cells and of all cells up to each
+    (as Kolmogorov and Smirnov's statistic does) against the claimed masses. Densities are
+    integrated, and must integrate to 1. For all outputs, vectors too, the claimed log-ratio of two
+    inputs must be calibrated: if the input is chosen with probability 1/2, an output y comes from
+    the first input with probability 1/(1 + e^-llr(y)). A drawn output that is claimed to be
+    impossible fails outright.
 
-    All tests are exact binomial tests, for chi-square with 5 expected is wrong by a factor of
-    hundreds at p-values as small as these. ``samples`` are drawn for each of ``inputs``, at most
-    12 of them (fewer of large outputs); cells are chosen on one half and counted on the other.
+    All tests are exact binomial tests, because a chi-square test with 5 expected is wrong by a
+    factor of hundreds at such small p-values. ``samples`` outputs are drawn for each of ``inputs``,
+    at most 12 of them (fewer samples if outputs are large); cells are chosen on one half of the
+    outputs and counted on the other half.
     """
     chosen = inputs[:_MOST_INPUTS]
     *seeds, choosing = seed.spawn(len(chosen) + 1)
     entries = len(chosen) * sampler.draw(chosen[0], np.random.default_rng(choosing), 1).size
-    most = _MOST_ENTRIES if dist.spelt is None else KEPT
+    most = _MOST_ENTRIES if dist.spelt is None else MAX_KEPT
     size = min(samples, max(_FEWEST, most // max(1, entries)))
     drawn = sampler.draws(chosen, seeds, size)
     try:
         own = [dist.log_prob(outputs, value) for outputs, value in zip(drawn, chosen, strict=True)]
         parts = [
-            _of_input(dist, value, outputs, log)
+            _test_input(dist, value, outputs, log)
             for value, outputs, log in zip(chosen, drawn, own, strict=True)
         ]
         rng = np.random.default_rng(choosing)
@@ -133,7 +138,7 @@ def check_fit(
     tests = [test for test in tests if len(test.count)]
     count = sum(len(test.count) for test in tests)
     if not count:
-        return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one.")
+        return Check.not_run("Expected at least 2 inputs for vectors of numbers, got one. Add one.")
     values = [test.p_values() for test in tests]
     worst = min(range(len(tests)), key=lambda i: values[i].min(initial=1.0))
     test, k = tests[worst], int(values[worst].argmin())
@@ -145,25 +150,25 @@ def check_fit(
         )
     expected = (test.low[k] + test.high[k]) / 2.0 * test.trials[k]
     return Check.failed(
-        f"{test.where}, {test.words(k)} came {test.count[k]} times in {test.trials[k]} draws, "
-        f"and the claimed distribution expects {expected:.6g} (p = {least:.1g}). The ratio of this "
-        "distribution says nothing about this sampler: mend one of them."
+        f"{test.where}, {test.words(k)} occurred {test.count[k]} times in {test.trials[k]} draws, "
+        f"but the claimed distribution predicts {expected:.6g} (p = {least:.1g}). Ratios of this "
+        "distribution say nothing about this sampler: mend one of them."
     )
 
 
-def _of_input(
+def _test_input(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], log: Floats
 ) -> list[_Test]:
-    """Tests of the draws of one input: of cells, and of all cells up to each."""
-    where = f"Under the input {plainly(value)}"
+    """Tests of the draws of one input: counts of cells, and of all cells up to each."""
+    where = f"Under the input {describe(value)}"
     impossible = np.flatnonzero(np.isneginf(log))
     if len(impossible):
         raise InputError(
-            f"{where}, the output {plainly(drawn[impossible[0]])} was drawn, which the claimed "
+            f"{where}, the output {describe(drawn[impossible[0]])} was drawn, which the claimed "
             "distribution calls impossible. Mend log_prob or the sampler."
         )
     half = len(drawn) // 2
-    seen, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
+    outputs, first, came = np.unique(drawn[:half], axis=0, return_index=True, return_counts=True)
     repeated = np.flatnonzero(came >= max(3, half // 1000))
     rare = half - int(came[repeated].sum())
     smooth = len(dist.atoms) > 0 and drawn.ndim == 1 and drawn.dtype.kind == "f"
@@ -174,7 +179,7 @@ def _of_input(
         return []
     chosen = repeated[np.argsort(-came[repeated], kind="stable")][:_ATOMS]
     chosen = chosen if drawn.ndim > 1 or drawn.dtype.kind in "US" else np.sort(chosen)
-    atoms, mass = seen[chosen], np.exp(log[:half][first[chosen]])
+    atoms, mass = outputs[chosen], np.exp(log[:half][first[chosen]])
     if smooth:
         atoms = np.array(dist.atoms)
         mass = np.exp(dist.try_log_probs(atoms, (value,))[0])
@@ -186,13 +191,13 @@ def _of_input(
         )
     fresh = drawn[half:]
     count = _counts(atoms, fresh)
-    names = [f"the output {plainly(atom)}" for atom in atoms]
+    names = [f"the output {describe(atom)}" for atom in atoms]
     low = high = mass
     if not discrete:
         rest = drawn[:half][~np.isin(drawn[:half], atoms)]
         low = high = np.maximum(1.0 - mass.sum(keepdims=True), 0.0)
         edges = np.empty(0)
-        if not smooth or len(rest) >= _CELLS:  # else there is little but atoms
+        if not smooth or len(rest) >= _CELLS:  # else almost all outputs are atoms
             edges, low, high = _intervals(dist, value, rest, where, float(mass.sum()))
         inside = fresh[~np.isin(fresh, atoms)]
         cells = np.bincount(np.searchsorted(edges, inside, side="right"), minlength=len(edges) + 1)
@@ -215,18 +220,18 @@ def _of_input(
 
 
 def _is_grid(dist: OutputDistribution, value: Any, drawn: NDArray[Any]) -> bool:
-    """Whether outputs are names, whole numbers or a grid, or no double next to one is possible."""
+    """Whether outputs are names, integers or a grid, or neighbouring doubles are impossible."""
     if drawn.dtype.kind != "f" or np.all(drawn == np.rint(drawn)):
         return True
     if drawn.ndim > 1:
         return False
     some = np.unique(drawn[np.isfinite(drawn)])
     beside = np.nextafter(some[:: max(1, len(some) // 256)], np.inf)
-    return step_of(some) > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
+    return grid_step(some) > 0 or not np.isfinite(dist.try_log_probs(beside, (value,))).mean() > 0.5
 
 
 def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
-    """How often each of ``outputs``, all different, was drawn."""
+    """The number of draws equal to each of ``outputs``, which are all different."""
     if not len(outputs):
         return np.zeros(0, dtype=np.int64)
     _, codes = np.unique(np.concatenate([outputs, drawn]), axis=0, return_inverse=True)
@@ -237,9 +242,9 @@ def _counts(outputs: NDArray[Any], drawn: NDArray[Any]) -> NDArray[np.int64]:
 def _intervals(
     dist: OutputDistribution, value: Any, drawn: NDArray[Any], where: str, atoms: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Edges between quantiles of ``drawn``, and the least and most mass of every interval.
+    """Edges between quantiles of ``drawn``, with limits of the mass of every interval.
 
-    A misfit if the density, with the mass of ``atoms``, is not 1 in all.
+    InputError if the density, with the mass of ``atoms``, does not integrate to 1.
     """
     numbers = drawn[np.isfinite(drawn)].astype(np.float64)
     inner = np.linspace(0.0, 1.0, _CELLS + 1)[1:-1]
@@ -247,14 +252,14 @@ def _intervals(
     grid = np.union1d(edges_around(numbers), edges)
     inputs = [float(value)] if np.ndim(value) == 0 and np.isreal(value) else []
     grid = np.union1d(grid, inputs)
-    cells = integrate(lambda x: np.exp(dist.try_log_probs(x, (value,))), grid)
+    cells = integrate_cells(lambda x: np.exp(dist.try_log_probs(x, (value,))), grid)
     doubt = float(cells.doubt[0]) + _MASS
     total = float(cells.masses.sum()) + atoms
     if not abs(total - 1.0) <= doubt:
         if atoms:
             raise InputError(
                 f"{where}, some outputs repeat: with exp(log_prob) as their probabilities, "
-                f"{atoms:.6g} in all, the claimed distribution comes to {total:.6g}, not to 1. "
+                f"{atoms:.6g} in all, the claimed distribution sums to {total:.6g}, not to 1. "
                 "Outputs that repeat follow no density: mend the sampler or log_prob."
             )
         raise InputError(
@@ -275,12 +280,13 @@ def _calibration(
     j: int,
     rng: np.random.Generator,
 ) -> _Test:
-    """How often the i-th input is behind an output, against what the claimed log-ratios say.
+    """Tests how often the i-th input produced an output, against the claimed log-ratios.
 
-    Outputs are sorted by their log-ratio; the tests are on blocks of them, and on all beyond each
-    of some ranks at either end. Given the outputs, the inputs behind them are independent with
-    probabilities 1/(1 + e^-llr); their number has lighter tails than the binomial of the mean
-    probability (Hoeffding 1956, Theorem 4), so a binomial p-value holds.
+    Outputs are sorted by their log-ratio; the tests are on blocks of them, and on all outputs
+    beyond some ranks at either end. Given the outputs, the inputs that produced them are
+    independent with probabilities 1/(1 + e^-llr). The number of i-th inputs has lighter tails than
+    the binomial distribution of the mean probability (Hoeffding 1956, Theorem 4), so a binomial
+    p-value is valid.
     """
     n = len(drawn[i])
     heads = min(n, int(rng.binomial(2 * n - 12 * math.isqrt(n), 0.5)))
@@ -292,8 +298,9 @@ def _calibration(
             dist.log_prob(other, inputs[i]) - own[j][:tails],
         ]
     )
-    # Outputs of one ratio must stand in an order that knows nothing of the inputs behind them; and
-    # nor must rounding order them, for the last bits of an output do know (Mironov 2012).
+    # The order of outputs of one ratio must not depend on the inputs that produced them. Rounding
+    # errors must not order them either, because the last bits of an output depend on its input
+    # (Mironov 2012).
     digit = _DIGIT * max(1.0, float(np.median(np.abs(own[i]))))
     order = rng.permutation(len(ratios))
     order = order[np.argsort(np.rint(ratios[order] / digit), kind="stable")]
@@ -306,17 +313,17 @@ def _calibration(
     ends = np.concatenate([blocks[1:], ranks, 0 * ranks + total, [total]])
     trials = ends - starts
     mean = (probability[ends] - probability[starts]) / trials
-    a, b = plainly(inputs[i]), plainly(inputs[j])
+    a, b = describe(inputs[i]), describe(inputs[j])
 
     def words(k: int) -> str:
         low, high = ratios[order[starts[k]]], ratios[order[ends[k] - 1]]
-        return f"outputs of log-ratio {low:.4g} to {high:.4g} are of the first input and"
+        return f"outputs of the first input with log-ratio {low:.4g} to {high:.4g}"
 
-    return _Test(mean, mean, first[ends] - first[starts], trials, words, f"Of {a} against {b}")
+    return _Test(mean, mean, first[ends] - first[starts], trials, words, f"For {a} against {b}")
 
 
 def _pairs(inputs: int) -> list[tuple[int, int]]:
-    """All pairs of few inputs; of many, each with the next."""
+    """All pairs of few inputs; each of many inputs with the next."""
     if inputs <= _ALL_PAIRS:
         return list(itertools.combinations(range(inputs), 2))
     return [(i, (i + 1) % inputs) for i in range(inputs)]

@@ -1,4 +1,4 @@
-"""The exact lower bound of a mechanism whose output probabilities are known, from their table."""
+"""The exact lower bound of a mechanism with known output probabilities, from their table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fedrec_auditor.accountants.losses.tables import ROUNDING, ProbabilityTable,
 from fedrec_auditor.accountants.statements import Bound, Scope, check_delta, check_epsilon
 from fedrec_auditor.targets.mechanisms.base import Mechanism, PrivacyCurve, WorstCase
 
-# An epsilon above which a curve is taken to have no end.
+# An epsilon above which a curve counts as infinite.
 _LARGEST = 2.0**1022
 
 
 def has_curve(mechanism: Mechanism, delta: float) -> bool:
-    """Whether ``exact_lower_bound`` has an answer at ``delta``: it always has one at 0."""
+    """Whether ``exact_lower_bound`` gives a bound at ``delta``; at delta 0 it always does."""
     if delta == 0 or isinstance(mechanism, PrivacyCurve):
         return True
     worst_case = mechanism.worst_case()
@@ -23,17 +23,21 @@ def has_curve(mechanism: Mechanism, delta: float) -> bool:
 
 
 def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) -> Bound:
-    """No epsilon below this one holds for ``mechanism`` at ``delta``: a proof, not an estimate.
+    """A proved lower bound: no smaller epsilon holds for ``mechanism`` at ``delta``.
 
-    At delta 0 it is the largest log-ratio of one output's probability under two inputs, times the
-    copies that may take the worst pair at once; infinite where an output is possible under one
-    input and impossible under the other, or where the ratio has no bound. At delta > 0 it is the
-    least epsilon at which the hockey-stick divergence of the worst pair is at most delta; this
-    needs finitely many outputs or a mechanism that is ``PrivacyCurve`` (InputError otherwise). It
-    is a lower bound always, and the exact epsilon but for these, which the source names: several
-    copies of outputs of more than two different ratios are composed from below, without a witness;
-    copies that may see different pairs are tried with equal ones, and of a single asymmetric pair
-    with as many of either orientation as time allows. The witness names the pair.
+    - At delta 0 the bound is the largest log-ratio of one output's probability under two inputs,
+      times the number of copies that may have the worst pair at once. The bound is infinite if an
+      output is possible under one input and impossible under the other, or if the ratio has no
+      bound.
+    - At delta > 0 the bound is the smallest epsilon at which the hockey-stick divergence of the
+      worst pair is at most delta. This needs finitely many outputs, or a mechanism that is a
+      ``PrivacyCurve`` (InputError otherwise).
+
+    The result is always a lower bound, and equals the exact epsilon except in two cases, which the
+    source names. Several copies of outputs with more than two different ratios are composed from
+    below, without a witness. Copies that may see different pairs are tried with equal pairs, and a
+    single asymmetric pair with as many copies of each orientation as time allows. The witness names
+    the pair.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -46,7 +50,7 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
     check_delta(delta)
     worst_case = mechanism.worst_case()
     if delta > 0:
-        # A mechanism with finitely many outputs, too, has a witness.
+        # A mechanism with finitely many outputs also has a witness.
         witnessed = worst_case is not None and worst_case.exhaustive and worst_case.copies == 1
         if isinstance(mechanism, PrivacyCurve) and not witnessed:
             source = "exact hockey-stick divergence: the mechanism's own curve"
@@ -59,12 +63,12 @@ def exact_lower_bound(mechanism: Mechanism, scope: Scope, delta: float = 0.0) ->
 
 
 def delta_at(mechanism: Mechanism, epsilon: float) -> float:
-    """The least delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
+    """The smallest delta at which ``mechanism`` is (epsilon, delta)-private, exactly.
 
-    The largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of inputs;
-    InputError unless the mechanism is ``PrivacyCurve`` or its outputs are finitely many, and for
-    several copies unless these have at most two ratios and all combinations of pairs that the
-    copies may see are tried.
+    This is the largest hockey-stick divergence sum(max(0, P - e^eps Q)) over ordered pairs of
+    inputs. InputError unless the mechanism is a ``PrivacyCurve`` or has finitely many outputs;
+    several copies must also have at most two ratios, and all combinations of their pairs must be
+    tried.
 
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
     >>> delta_at(BitFlip(p=0.75, q=0.25), 0.0)
@@ -77,12 +81,12 @@ def delta_at(mechanism: Mechanism, epsilon: float) -> float:
 
 
 def _on_curve(mechanism: PrivacyCurve, delta: float) -> float:
-    """The least epsilon on a privacy curve that is known, from below."""
+    """The smallest epsilon on a privacy curve that is known, from below."""
 
     def holds(epsilon: float) -> bool:
         return mechanism.delta(epsilon) * (1.0 - ROUNDING) <= delta
 
-    return 0.0 if holds(0.0) else last_failure(holds, most=_LARGEST, close=1e-12)
+    return 0.0 if holds(0.0) else last_failure(holds, max_value=_LARGEST, close=1e-12)
 
 
 def _exhaustive(mechanism: Mechanism) -> WorstCase:

@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.worlds.fields import Fields
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.worlds import checked_outputs
-from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, plainly
+from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase, describe
 
 if TYPE_CHECKING:
     from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -23,23 +23,25 @@ Floats = NDArray[np.float64]
 
 
 DEEPEST = 600.0
-"""A claim that leaves an output a log-probability below minus this cannot be refuted by "log 0"."""
-# Doubles keep nothing below e^-745 and few digits below e^-730.
+"""A claim that allows an output a log-probability below minus this is not refuted by log 0."""
+# Doubles are 0 below e^-746 and have few digits below e^-730.
 _NOTHING, _FEW_DIGITS = -746.0, -730.0
 _COARSE = 2.0**10
-# Entries of an input or output beyond which the adding up of copies is taken on trust.
+# Number of entries of an input or output above which the sum over copies is not checked.
 _LARGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Density:
-    """Two callables: ``sample`` draws an output, ``log_prob`` says how probable it was.
+    """A sampler and its log-probability: two functions.
 
-    ``sample`` takes (value, rng) or (value, rng, size); ``log_prob`` takes (output, value) and
-    gives the log of the probability, or of the density, of one output or of many along the first
-    axis; of one where outputs are no arrays, but dictionaries, say. ``domain`` says which inputs
-    there are; without it, inputs must be given. ``outputs`` lists all outputs there are, along the
-    first axis, where that can be done: then none of them is too seldom to be looked at.
+    - ``sample``: takes (value, rng) or (value, rng, size) and draws an output.
+    - ``log_prob``: takes (output, value) and gives the logarithm of the probability, or of the
+      density, of one output or of many along the first axis; of one only if outputs are not arrays
+      but, for example, dictionaries.
+    - ``domain``: the possible inputs; without it, the caller must give inputs.
+    - ``outputs``: all possible outputs along the first axis, if they can be listed; then no output
+      is too rare to be examined.
     """
 
     sample: Callable[..., Any]
@@ -53,13 +55,20 @@ class Density:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDistribution:
-    """A sampler with the output probabilities that it claims, input by input.
+    """A sampler with the output probabilities that it claims for each input.
 
-    ``origin`` is what it was made of. ``worst_case`` is where the largest log-ratio is said to be,
-    so far as ``density`` confirms it; ``unbounded`` that it is said to be nowhere. ``outputs`` are
-    all that there are, where the origin lists them; ``densities`` is ``density`` of many answers
-    that are no arrays, where there is such a thing; ``atoms`` are the numbers that have a
-    probability, where others have a density and the origin knows which.
+    - ``origin``: the object from which it was made.
+    - ``sampler``: draws outputs.
+    - ``density``: log-probabilities of outputs, given the input.
+    - ``domain``: the possible inputs, if known.
+    - ``worst_case``: inputs and outputs with the largest log-ratio, as far as ``density`` confirms
+      them.
+    - ``unbounded``: true if the origin states that no log-ratio is the largest.
+    - ``outputs``: all possible outputs, if the origin lists them.
+    - ``densities``: ``density`` of many outputs that are not arrays, if the origin has such a
+      function.
+    - ``atoms``: the numbers with a positive probability, if other numbers have a density and the
+      origin knows which.
     """
 
     origin: Any
@@ -74,9 +83,9 @@ class OutputDistribution:
 
     @classmethod
     def of(cls, origin: Any) -> OutputDistribution:
-        """Wrap a ``Mechanism``, a ``Density``, or anything with a sampler and ``log_prob``.
+        """Wraps a ``Mechanism``, a ``Density``, or any object with a sampler and ``log_prob``.
 
-        InputError for anything else.
+        InputError for other objects.
         """
         if isinstance(origin, OutputDistribution):
             return origin
@@ -84,7 +93,7 @@ class OutputDistribution:
         if not callable(density) or isinstance(origin, type):
             raise InputError(
                 f"Expected a sampler with log_prob(output, value), got {origin!r}. Wrap the two as "
-                "Density(sample=..., log_prob=...), or leave the probabilities to be measured."
+                "Density(sample=..., log_prob=...), or let the probabilities be measured."
             )
         domain = getattr(origin, "domain", None)
         dist = cls(
@@ -99,50 +108,50 @@ class OutputDistribution:
             return dist
         try:
             worst_case = origin.worst_case()
-        except Exception:  # foreign code that cannot say where the worst is: the search looks
+        except Exception:  # foreign code that cannot state its worst case: the search goes on
             return dist
         if worst_case is None:
             return replace(dist, unbounded=True)
         return replace(dist, worst_case=_confirmed(origin, dist.domain, worst_case))
 
     def log_prob(self, outputs: NDArray[Any], value: Any) -> Floats:
-        """Log-probabilities (n,) of ``outputs`` (n, *output shape) that were drawn.
+        """Log-probabilities (n,) of drawn ``outputs`` (n, *output shape).
 
-        InputError if it raises, or gives NaN, +inf or another shape.
+        InputError if the function raises, or gives NaN, +inf or another shape.
         """
         try:
-            found = self._ask(outputs, value)
+            log_probs = self._ask(outputs, value)
         except Exception as error:
             raise InputError(
                 f"Expected log-probabilities of outputs for the input {value!r}, got "
                 f"{type(error).__name__}: {error}. Mend log_prob."
             ) from error
-        wrong = np.flatnonzero(np.isnan(found) | np.isposinf(found))
+        wrong = np.flatnonzero(np.isnan(log_probs) | np.isposinf(log_probs))
         if len(wrong):
             raise InputError(
-                f"Expected log-probabilities below infinity, got {found[wrong[0]]} for the output "
-                f"{plainly(outputs[wrong[0]])} under the input {plainly(value)}. Mend log_prob."
+                f"Expected log-probabilities below infinity, got {log_probs[wrong[0]]} for output "
+                f"{describe(outputs[wrong[0]])} under the input {describe(value)}. Mend log_prob."
             )
-        return found
+        return log_probs
 
     def try_log_probs(self, outputs: NDArray[Any], inputs: Iterable[Any]) -> Floats:
-        """``log_prob`` under each of ``inputs`` (inputs, n), of outputs that nobody drew.
+        """Log-probabilities (inputs, n) under each of ``inputs``, of outputs that were not drawn.
 
-        NaN where it has no answer.
+        NaN for an output on which the function fails.
         """
         rows = []
         for value in inputs:
             try:
                 row = self._ask(outputs, value)
-            except Exception:  # one output that it has no answer for must not hide the others
+            except Exception:  # one output on which it fails must not hide the others
                 row = np.array([self._answer(output, value) for output in outputs])
             rows.append(np.where(np.isposinf(row), np.nan, row))
         return np.stack(rows)
 
     def spelling(self, inputs: Sequence[Any], seed: int) -> OutputDistribution:
-        """The same, whose outputs are words if some for ``inputs`` are no arrays; see ``Fields``.
+        """A copy that represents outputs as words if some outputs for ``inputs`` are not arrays.
 
-        ``log_prob`` is asked about the answers that were spelt.
+        See ``Fields``. ``log_prob`` then receives the original outputs of these words.
         """
         if self.worst_case is not None:
             return self
@@ -150,25 +159,25 @@ class OutputDistribution:
 
     @property
     def spelt(self) -> Fields | None:
-        """What spelt the outputs, where they are no arrays."""
+        """The reader that converts outputs to words, if they are not arrays; else None."""
         return self.sampler.reader
 
     @property
     def named(self) -> WorstCase | None:
-        """The worst-case sets, where they are of whole inputs and outputs, and so name them."""
+        """The worst-case sets if they consist of whole inputs and outputs and so can name them."""
         worst_case = self.worst_case
         return None if worst_case is None or worst_case.part is not None else worst_case
 
     def name_input(self, value: Any) -> str:
-        """An input in the mechanism's own words, if it has any."""
-        return self.named.name_input(value) if self.named else plainly(value)
+        """The text of an input, in the mechanism's own words if it has any."""
+        return self.named.name_input(value) if self.named else describe(value)
 
     def name_output(self, output: Any) -> str:
-        """An output in the mechanism's own words, if it has any."""
-        return self.named.name_output(output) if self.named else plainly(output)
+        """The text of an output, in the mechanism's own words if it has any."""
+        return self.named.name_output(output) if self.named else describe(output)
 
     def check(self, value: Any) -> Any:
-        """Return ``value`` if it is one input of the domain; InputError otherwise."""
+        """Returns ``value`` if it is one input of the domain; InputError otherwise."""
         if self.domain is not None:
             shape = self.domain.check(value).shape
             if shape != self.domain.shape:
@@ -179,11 +188,11 @@ class OutputDistribution:
         return value
 
     def draw(self, value: Any, size: int, seed: int) -> NDArray[Any]:
-        """``size`` draws, the same ones for the same ``seed``."""
+        """``size`` draws; equal for equal ``seed``."""
         return self.sampler.draw(value, np.random.default_rng(seed), size)
 
     def _with_all(self, outputs: list[Any]) -> OutputDistribution:
-        """The same, with the list of all outputs."""
+        """A copy with the list of all outputs."""
         reader = Fields.of(outputs, whole=True)
         every = checked_outputs(
             outputs if reader is None else reader.read(outputs),
@@ -198,14 +207,14 @@ class OutputDistribution:
                 return self._singly(outputs, value)
             try:
                 found = np.asarray(self.density(outputs, value), dtype=np.float64)
-            except Exception:  # one output at a time: as `if` and the module math want it
+            except Exception:  # one output at a time, as `if` and the module math need it
                 found = np.empty(0)
             if found.shape != (len(outputs),):
                 found = self._singly(outputs, value)
         return found
 
     def _singly(self, outputs: NDArray[Any], value: Any) -> Floats:
-        """Of one output at a time, each different one once; numbers and words as Python's own."""
+        """Log-probabilities, output by output, each different one once, as Python scalars."""
         if outputs.ndim > 1:
             return np.array([float(self.density(output, value)) for output in outputs])
         different, places = np.unique(outputs, return_inverse=True)
@@ -220,12 +229,12 @@ class OutputDistribution:
     def _answer(self, output: Any, value: Any) -> float:
         try:
             return float(self._ask(np.asarray(output)[None], value)[0])
-        except Exception:  # nobody drew this output, so it may be none
+        except Exception:  # this output was not drawn, so it may be invalid
             return math.nan
 
 
-def identity(value: Any) -> Hashable:
-    """What tells one input from another, to the last bit and by its type."""
+def input_key(value: Any) -> Hashable:
+    """A key that distinguishes inputs to the last bit and by their type."""
     array = np.asarray(value)
     bits: Hashable = repr(value) if array.dtype.kind == "O" else array.tobytes()
     return type(value).__name__, array.dtype.str, array.shape, bits
@@ -234,10 +243,10 @@ def identity(value: Any) -> Hashable:
 def _confirmed(
     mechanism: Mechanism, domain: Domain | None, worst_case: WorstCase
 ) -> WorstCase | None:
-    """``worst_case`` so far as the mechanism's ``log_prob`` bears it out, None if it does not.
+    """``worst_case`` as far as the mechanism's ``log_prob`` confirms it; None if it does not.
 
-    Copies must be such: the log-probability of the whole is the sum over its parts. Outputs are
-    exhaustive only if they differ and their probabilities sum to 1.
+    The log-probability of the whole must be the sum over its copies. Outputs are exhaustive only if
+    they differ and their probabilities sum to 1.
     """
     part = worst_case.part or mechanism
     try:
@@ -247,9 +256,9 @@ def _confirmed(
                 return None
         if worst_case.part is None and domain is not None:
             domain.check(worst_case.inputs)
-    except Exception:  # sets that the mechanism itself cannot be asked about confirm nothing
+    except Exception:  # a worst case on which the mechanism itself fails is not confirmed
         return None
-    if np.isnan(table).any() or np.isposinf(table).any() or in_singles(table):
+    if np.isnan(table).any() or np.isposinf(table).any() or is_single_precision(table):
         return None
     different = len(np.unique(worst_case.outputs, axis=0)) == len(worst_case.outputs)
     sums = different and np.allclose(np.exp(table).sum(axis=1), 1.0, rtol=1e-9)
@@ -274,12 +283,12 @@ def _adds_up(mechanism: Mechanism, part: Mechanism, worst_case: WorstCase, table
 
 
 def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
-    """``log_probs`` (inputs, outputs) without ratios that exist only by underflow.
+    """``log_probs`` (inputs, outputs) without ratios that exist only because of underflow.
 
-    A log-probability computed as log(p) is log 0 where p is below the smallest double. So a log 0
-    (or what few digits are left just above it) counts only where a claim of ``epsilon`` forbids so
-    small a probability: elsewhere it is raised until the claim allows it. What was computed in logs
-    reaches below that, and keeps all it says but log 0.
+    A log-probability computed as log(p) is log 0 if p is below the smallest double. So a log 0 (or
+    the few digits that remain just above it) counts only if a claim of ``epsilon`` forbids such a
+    small probability; otherwise it is raised until the claim allows it. A log-probability computed
+    in logarithms can be smaller than that, and is used as it is unless it is log 0.
     """
     high = log_probs.max(axis=0)
     doubtful = np.isneginf(log_probs) | ((log_probs > _NOTHING) & (log_probs < _FEW_DIGITS))
@@ -287,8 +296,8 @@ def without_underflow(log_probs: Floats, epsilon: float) -> Floats:
     return np.where(lost, np.minimum(high, -DEEPEST), log_probs)
 
 
-def in_singles(log_probs: Floats) -> bool:
-    """Whether log-probabilities were computed in single precision, by the bits that they have."""
+def is_single_precision(log_probs: Floats) -> bool:
+    """Whether log-probabilities were computed in single precision, judged by their bits."""
     finite = log_probs[np.isfinite(log_probs)]
     with np.errstate(over="ignore"):
         fit = np.array_equal(finite.astype(np.float32), finite)

@@ -1,4 +1,4 @@
-"""The search for two inputs that are told apart: by log-ratios at delta 0, by divergences above."""
+"""The search for the pair of inputs with the largest log-ratio, or divergence at delta > 0."""
 
 from __future__ import annotations
 
@@ -20,25 +20,29 @@ from fedrec_auditor.accountants.losses.tables import (
     ProbabilityTable,
     edges_around,
     exact_bound,
-    integrate,
+    integrate_cells,
 )
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, most_examples, steered
+from fedrec_auditor.auditor.exact.candidate_inputs import (
+    CandidateInputs,
+    count_examples,
+    search_with_hypothesis,
+)
 from fedrec_auditor.auditor.exact.candidate_outputs import CandidateOutputs, sums_to_one
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     OutputDistribution,
-    identity,
-    in_singles,
+    input_key,
+    is_single_precision,
     without_underflow,
 )
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
-from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.targets.mechanisms.base import describe
 
 Floats = NDArray[np.float64]
 
-# Any epsilon that a search meets and that is not infinite is below.
+# Larger than any finite epsilon that a search can find.
 _ENDLESS = 1e5
 
 
@@ -46,8 +50,12 @@ _ENDLESS = 1e5
 class PairEpsilon:
     """The ``epsilon`` that two inputs show, and its ``witness``.
 
-    Where it is that of one ``output``, more probable under ``a`` than under ``b``, these are kept,
-    and the log-probability ``typical`` of outputs drawn, if there may be others to look at.
+    - ``epsilon``: -inf if the pair shows nothing.
+    - ``witness``: inputs and output in words.
+    - ``a``, ``b``, ``output``: if epsilon is the log-ratio of one output: this output, which is
+      more probable under ``a`` than under ``b``.
+    - ``typical``: typical log-probability of outputs drawn under the pair, if further outputs may
+      exist; else None.
     """
 
     epsilon: float = -math.inf
@@ -60,10 +68,17 @@ class PairEpsilon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSearch(ABC):
-    """The largest epsilon of pairs of ``inputs`` at ``delta``, held against a claim of ``epsilon``.
+    """The search for the largest epsilon at ``delta`` over pairs of inputs, against a claim.
 
-    A member says by what ``measure`` it scores a pair, whether outputs are looked at ``singly``,
-    and how many examples Hypothesis makes at ``most``.
+    - ``dist``: the output probabilities.
+    - ``inputs``, ``outputs``: candidates.
+    - ``epsilon``: the claimed epsilon.
+    - ``delta``: the delta at which the epsilon is measured.
+    - ``seed``: seed of all draws and of Hypothesis.
+    - ``cache``: results by pair of inputs.
+
+    A subclass defines ``measure``, the name of the score of a pair; ``singly``, whether Hypothesis
+    also proposes single outputs; and ``examples``, the largest number of Hypothesis examples.
     """
 
     dist: OutputDistribution
@@ -72,181 +87,190 @@ class PairSearch(ABC):
     epsilon: float
     delta: float
     seed: int
-    seen: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
+    cache: dict[Hashable, PairEpsilon] = field(default_factory=dict, repr=False)
 
     measure: ClassVar[str]
     singly: ClassVar[bool]
-    most: ClassVar[int]
+    examples: ClassVar[int]
 
     def bound(self) -> Bound:
-        """The largest epsilon found; its witness is the simplest pair that breaks the claim."""
+        """The largest epsilon that the search finds.
+
+        Its witness is the simplest pair that exceeds the claim.
+        """
         from hypothesis import strategies as st
 
         inputs = self.inputs
-        examples = most_examples(self.most, max(inputs.size, math.prod(self.outputs.shape)))
+        examples = count_examples(self.examples, max(inputs.size, math.prod(self.outputs.shape)))
         output = st.none() | self.outputs.strategy() if self.singly else st.none()
         strategy = st.tuples(inputs.strategy, inputs.strategy, output)
 
         def score(example: tuple[Any, Any, Any]) -> float:
             return self.look(*example).epsilon
 
-        search = partial(steered, strategy, score, seed=self.seed, examples=examples)
+        search = partial(search_with_hypothesis, strategy, score, seed=self.seed, examples=examples)
         looked = [self.look(a, b) for a, b in inputs.pairs]
         best = max(looked, key=lambda found: found.epsilon, default=PairEpsilon())
         largest, example = search()
         if largest > best.epsilon:
             best = self.look(*example)
-        best = self.refined(best)
-        epsilon, source = self.told(best)
+        best = self.refine(best)
+        epsilon, source = self.report(best)
         source = f"{source} {self.outputs}, inputs by Hypothesis ({examples} examples)"
-        witness = self.event(best)
+        witness = self.witness_of(best)
         if exceeds(epsilon, self.epsilon):
             above = self.epsilon + 1e-9 * max(1.0, self.epsilon)
             above = _ENDLESS if math.isinf(best.epsilon) else above
             largest, example = search(above=above)
             if largest > above:
-                shown = self.plainest(self.look(*example), above)
-                shown = replace(shown, witness=self.event(shown))
-                witness = simplest_witness(shown, replace(best, epsilon=epsilon), self.measure)
+                simplest = self.simplify(self.look(*example), above)
+                simplest = replace(simplest, witness=self.witness_of(simplest))
+                witness = simplest_witness(simplest, replace(best, epsilon=epsilon), self.measure)
         return exact_bound(max(0.0, epsilon), ONE_REPORT, self.delta, source, witness)
 
     def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """The largest epsilon of the pair, either way, and at ``output`` as well if there is one.
+        """The largest epsilon of the pair in both directions, and at ``output`` too if it is given.
 
-        A pair is looked at once: the search returns to it with other outputs, and to shrink.
+        The result of a pair is cached, because the search returns to a pair with other outputs and
+        when it simplifies.
         """
-        key = identity(self.dist.check(a)), identity(self.dist.check(b))
-        if key not in self.seen:
+        key = input_key(self.dist.check(a)), input_key(self.dist.check(b))
+        if key not in self.cache:
             every = self.outputs.every
             log_probs = None if every is None else self.dist.try_log_probs(every, (a, b))
             if log_probs is None or not sums_to_one(log_probs):
-                self.seen[key] = self.sought(a, b)
+                self.cache[key] = self.search_outputs(a, b)
             else:
-                self.seen[key] = self.shown(a, b, every, log_probs)
-        return self.seen[key]
+                self.cache[key] = self.compare(a, b, every, log_probs)
+        return self.cache[key]
 
     @abstractmethod
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """The largest epsilon by ``outputs`` of these log-probabilities, (2, outputs)."""
+    def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+        """The largest epsilon over ``outputs`` with these log-probabilities, (2, outputs)."""
 
     @abstractmethod
-    def sought(self, a: Any, b: Any) -> PairEpsilon:
-        """The same where it is not known which outputs the pair has."""
+    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
+        """The largest epsilon of a pair whose set of possible outputs is not known."""
 
     @abstractmethod
-    def told(self, best: PairEpsilon) -> tuple[float, str]:
-        """The epsilon that the largest one found stands for, and the beginning of its source."""
+    def report(self, best: PairEpsilon) -> tuple[float, str]:
+        """The epsilon to report for the best pair, and the beginning of its source."""
 
-    def refined(self, best: PairEpsilon) -> PairEpsilon:
-        """The largest epsilon found, or a larger one near it."""
+    def refine(self, best: PairEpsilon) -> PairEpsilon:
+        """The best result, or a larger epsilon near it."""
         return best
 
-    def event(self, found: PairEpsilon) -> Witness | None:
-        """The witness of what was found, whose event has the probabilities that it states."""
-        return found.witness
+    def witness_of(self, result: PairEpsilon) -> Witness | None:
+        """The witness of a result, with the event whose probabilities it states."""
+        return result.witness
 
-    def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
-        """The same pair, shown as simply as can be by more than ``above``."""
-        return shown
+    def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
+        """A result for the same pair with the simplest output that exceeds ``above``."""
+        return result
 
 
 def simplest_witness(
-    shown: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
+    simplest: PairEpsilon | Bound, best: PairEpsilon | Bound, measure: str
 ) -> Witness | None:
-    """That of the simplest pair that breaks a claim; it notes which one shows the largest."""
-    if shown.witness is None or best.witness is None or not shown.epsilon < best.epsilon:
-        return shown.witness or best.witness
+    """The witness of the simplest pair that exceeds a claim, with a note on the largest epsilon."""
+    if simplest.witness is None or best.witness is None or not simplest.epsilon < best.epsilon:
+        return simplest.witness or best.witness
     note = (
-        f"{measure} {shown.epsilon:.6g}; the largest is that of {best.witness.input_a} against "
+        f"{measure} {simplest.epsilon:.6g}; the largest is for {best.witness.input_a} against "
         f"{best.witness.input_b} at {best.witness.output}"
     )
-    return replace(shown.witness, note="; ".join(filter(None, (note, shown.witness.note))))
+    return replace(simplest.witness, note="; ".join(filter(None, (note, simplest.witness.note))))
 
 
-# Error of a log-probability by rounding, relative to its size: given away. Doubles, and singles.
+# Rounding error of a log-probability, relative to its size, which is subtracted: in double and
+# single precision.
 _ROUNDING, _ROUNDING_OF_SINGLES = 2.0**-46, 2.0**-17
 _DRAWS, _ENTRIES = 64, 1 << 18
 _ROWS, _CLIMBS = 8, 4
 _MOST_ENTRIES = 1 << 22
-# How much smaller than at one number the log-ratio of an interval around it may be.
+# The largest difference between the log-ratio at a number and in an interval around it.
 _LESS, _HALVINGS = 1e-3, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatio(PairSearch):
-    """Log-ratios of outputs that were drawn, of those beyond, and of such as Hypothesis tries."""
+    """Log-ratios of outputs that were drawn, of outputs beyond them, and of Hypothesis outputs."""
 
     measure = "log-ratio"
     singly = True
-    most = 200
+    examples = 200
 
     def look(self, a: Any, b: Any, output: Any = None) -> PairEpsilon:
-        """The largest ratio of the pair, at ``output`` as well unless all were looked at."""
-        found = PairSearch.look(self, a, b)
-        if output is None or found.typical is None:
-            return found
-        other = self._undrawn(a, b, np.asarray(output)[None], found.typical)
-        return max(found, other, key=lambda each: each.epsilon)
+        """The largest ratio of the pair, also at ``output`` unless all outputs were compared."""
+        result = PairSearch.look(self, a, b)
+        if output is None or result.typical is None:
+            return result
+        other = self._undrawn(a, b, np.asarray(output)[None], result.typical)
+        return max(result, other, key=lambda each: each.epsilon)
 
-    def shown(
+    def compare(
         self, a: Any, b: Any, outputs: Any, log_probs: Floats, typical: float | None = None
     ) -> PairEpsilon:
-        """The largest ratio among ``outputs``; where nobody drew them, see ``_ratios``."""
+        """The largest ratio among ``outputs``; see ``_ratios`` for outputs that were not drawn."""
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
-        ratios = [self._ratios(one, other, typical) for one, other in (log_probs, log_probs[::-1])]
+        ratios = [self._ratios(p, q, typical) for p, q in (log_probs, log_probs[::-1])]
         way, k = np.unravel_index(int(np.argmax(ratios)), np.shape(ratios))
         epsilon = float(ratios[way][k])
         if epsilon == -math.inf:
             return PairEpsilon()
         order = slice(None, None, -1 if way else 1)
-        (one, other), (first, second) = (a, b)[order], log_probs[order, k]
+        (u, v), (log_u, log_v) = (a, b)[order], log_probs[order, k]
         unseen = self.outputs.every is None and self.outputs.apart(outputs[k])
         witness = Witness(
-            input_a=self.dist.name_input(one),
-            input_b=self.dist.name_input(other),
+            input_a=self.dist.name_input(u),
+            input_b=self.dist.name_input(v),
             output=self.dist.name_output(outputs[k]),
-            probability_a=_exp(first),
-            probability_b=_exp(second),
-            # No integral shows that a vector nobody drew can come at all.
-            note="no draw was as far out: if none can be, log_prob must say so" if unseen else "",
+            probability_a=_exp(log_u),
+            probability_b=_exp(log_v),
+            # No integral shows that a vector that was not drawn is possible at all.
+            note="no draw was as far out; if impossible, log_prob must be -inf" if unseen else "",
         )
-        return PairEpsilon(epsilon, witness, one, other, outputs[k])
+        return PairEpsilon(epsilon, witness, u, v, outputs[k])
 
-    def sought(self, a: Any, b: Any) -> PairEpsilon:
-        """The largest ratio over outputs drawn and beyond."""
-        one, other, far = self._drawn(a, b)
-        drawn = np.concatenate([one, other])
+    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
+        """The largest ratio over outputs that were drawn and outputs beyond them."""
+        drawn_a, drawn_b, far = self._drawn(a, b)
+        drawn = np.concatenate([drawn_a, drawn_b])
         log_probs = np.stack([self.dist.log_prob(drawn, value) for value in (a, b)])
         typical = float(np.median(log_probs.max(axis=0)))
         undrawn = [far] if self.dist.named is None else [far, self.dist.named.outputs]
-        ratios = [self.shown(a, b, drawn, log_probs)]
+        ratios = [self.compare(a, b, drawn, log_probs)]
         ratios += [self._undrawn(a, b, outputs, typical) for outputs in undrawn]
         return replace(max(ratios, key=lambda each: each.epsilon), typical=typical)
 
-    def told(self, best: PairEpsilon) -> tuple[float, str]:
-        """Infinite where the mechanism says so, and it grows as far as was looked."""
+    def report(self, best: PairEpsilon) -> tuple[float, str]:
+        """The largest log-ratio.
+
+        The result is infinite if the mechanism states so and the ratio still grows at the limit of
+        the search.
+        """
         if best.witness is None:
-            return 0.0, "no ratio at all,"
+            return 0.0, "no ratio found,"
         if self.dist.unbounded and not self.inputs.given and self._grows(best):
             return math.inf, (
-                "the mechanism says that its log-ratio has no bound, and it grows to "
-                f"{best.epsilon:.4g} as far as was looked;"
+                "the mechanism states that its log-ratio has no bound, and it grows to "
+                f"{best.epsilon:.4g} within the search;"
             )
         return best.epsilon, "the largest log-ratio found,"
 
-    def refined(self, best: PairEpsilon) -> PairEpsilon:
-        """Move entries of the output to where other outputs have them, while the ratio rises."""
+    def refine(self, best: PairEpsilon) -> PairEpsilon:
+        """Moves entries of the output to their values in other outputs, while the ratio rises."""
         if not best.epsilon > 0.0:
             return PairEpsilon()
         shape, size = self.outputs.shape, math.prod(self.outputs.shape)
         if self.outputs.every is not None or size < 2 or size * size * _ROWS > _MOST_ENTRIES:
             return best
         a, b = best.a, best.b
-        one, _, far = self._drawn(a, b)
-        rows = np.concatenate([one[: _ROWS // 2], far[:: max(1, len(far) // _ROWS)]])
+        drawn_a, _, far = self._drawn(a, b)
+        rows = np.concatenate([drawn_a[: _ROWS // 2], far[:: max(1, len(far) // _ROWS)]])
         rows = rows.reshape(len(rows), size)
-        typical = float(np.median(self.dist.log_prob(one, a)))
+        typical = float(np.median(self.dist.log_prob(drawn_a, a)))
         entry = np.arange(size)
         for _ in range(_CLIMBS):
             flat = np.asarray(best.output).reshape(size)
@@ -263,21 +287,24 @@ class LogRatio(PairSearch):
             best = better
         return best
 
-    def event(self, found: PairEpsilon) -> Witness | None:
-        """Around a number with a density, the widest interval of ratios no smaller, integrated."""
-        witness = found.witness
+    def witness_of(self, result: PairEpsilon) -> Witness | None:
+        """The witness, with the widest interval whose ratios are almost as large, and its masses.
+
+        The interval contains the number, whose outputs have a density, which is integrated.
+        """
+        witness = result.witness
         if witness is None or not self.outputs.continuous:
             return witness
         note = "; ".join(filter(None, (witness.note, "densities, which are no probabilities")))
         densities = replace(witness, note=note)
         if self.outputs.shape:
             return densities
-        place, reach = float(found.output), 4.0 * float(self.outputs.spread)
-        spare = found.epsilon - self.epsilon
-        least = found.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
+        place, reach = float(result.output), 4.0 * float(self.outputs.spread)
+        spare = result.epsilon - self.epsilon
+        least = result.epsilon - (min(_LESS, spare / 2.0) if spare > 0.0 else _LESS)
 
         def density(outputs: Floats) -> Floats:
-            return self.dist.try_log_probs(outputs, (found.a, found.b))
+            return self.dist.try_log_probs(outputs, (result.a, result.b))
 
         for step, (below, above) in itertools.product(range(_HALVINGS), ((1, 1), (1, 0), (0, 1))):
             ends = place - below * reach / 2.0**step, place + above * reach / 2.0**step
@@ -287,72 +314,74 @@ class LogRatio(PairSearch):
                 alike = np.all(logs[0] - logs[1] >= least)
             if not (alike and low < high):
                 continue
-            cells = integrate(lambda outputs: np.exp(density(outputs)), np.linspace(low, high, 9))
+            cells = integrate_cells(
+                lambda outputs: np.exp(density(outputs)), np.linspace(low, high, 9)
+            )
             masses = cells.masses.sum(axis=1)
             if np.all(cells.doubt <= 1e-9 * masses) and masses[0] > 0.0:
-                said = f"a number from {low:.9g} to {high:.9g}"
+                text = f"a number from {low:.9g} to {high:.9g}"
                 p, q = masses.tolist()
-                return replace(witness, output=said, probability_a=p, probability_b=q)
+                return replace(witness, output=text, probability_a=p, probability_b=q)
         return densities
 
-    def plainest(self, shown: PairEpsilon, above: float) -> PairEpsilon:
-        """The same pair with the simplest output whose ratio is more than ``above``."""
+    def simplify(self, result: PairEpsilon, above: float) -> PairEpsilon:
+        """A result for the same pair with the simplest output whose ratio exceeds ``above``."""
 
         def at(output: Any) -> PairEpsilon:
-            return self._undrawn(shown.a, shown.b, np.asarray(output)[None])
+            return self._undrawn(result.a, result.b, np.asarray(output)[None])
 
-        epsilon, output = steered(
+        epsilon, output = search_with_hypothesis(
             self.outputs.strategy(),
             lambda output: at(output).epsilon,
             seed=self.seed,
-            examples=self.most,
+            examples=self.examples,
             above=above,
         )
-        return at(output) if epsilon > above else shown
+        return at(output) if epsilon > above else result
 
     def _grows(self, best: PairEpsilon) -> bool:
-        """Whether the ratio of the pair goes on growing towards the least probable outputs."""
-        one, _, far = self._drawn(best.a, best.b)
+        """Whether the ratio of the pair still grows towards the least probable outputs."""
+        drawn_a, _, far = self._drawn(best.a, best.b)
         log_probs = self.dist.try_log_probs(far, (best.a, best.b))
-        depth = float(np.median(self.dist.log_prob(one, best.a))) - log_probs.max(axis=0)
+        depth = float(np.median(self.dist.log_prob(drawn_a, best.a))) - log_probs.max(axis=0)
         finite = np.isfinite(log_probs).all(axis=0)
         ratios = np.abs(log_probs[0] - log_probs[1], where=finite, out=0.0 * depth)
         near, deep = (ratios[depth <= most].max(initial=0.0) for most in (DEEPEST / 4, DEEPEST))
         return bool(deep > 1.2 * near)
 
     def _drawn(self, a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Draws under either input, and outputs around and far beyond them."""
+        """Draws under both inputs, and outputs around and far beyond them."""
         size = max(4, min(_DRAWS, _ENTRIES // max(1, math.prod(self.outputs.shape))))
-        one, other = (self.dist.draw(value, size, self.seed) for value in (a, b))
-        return one, other, self.outputs.around(one, other, a, b)
+        drawn_a, drawn_b = (self.dist.draw(value, size, self.seed) for value in (a, b))
+        return drawn_a, drawn_b, self.outputs.around(drawn_a, drawn_b, a, b)
 
     def _undrawn(
         self, a: Any, b: Any, outputs: NDArray[Any], typical: float | None = None
     ) -> PairEpsilon:
-        return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
+        return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)), typical)
 
-    def _ratios(self, one: Floats, other: Floats, typical: float | None) -> Floats:
-        """How much likelier each output is under the first: -inf where that does not count.
+    def _ratios(self, log_p: Floats, log_q: Floats, typical: float | None) -> Floats:
+        """The log-ratio of each output, first input over second; -inf if it does not count.
 
-        An output that nobody drew counts only if the claim would leave it, in log-probability, near
-        the ``typical`` one of those drawn: beyond, doubles underflow.
+        An output that was not drawn counts only if its log-probability, as the claim permits it, is
+        near the ``typical`` one of drawn outputs: further out, doubles underflow.
         """
-        counts = ~np.isneginf(one) & ~np.isnan(one) & ~np.isnan(other)
+        counts = ~np.isneginf(log_p) & ~np.isnan(log_p) & ~np.isnan(log_q)
         if typical is not None:
-            counts &= one >= typical - max(DEEPEST - self.epsilon, 0.0)
-        one, other = np.where(counts, one, -np.inf), np.where(counts, other, 0.0)
-        sizes = np.nan_to_num(np.abs([one, other]), posinf=0.0)
-        rounding = _ROUNDING_OF_SINGLES if in_singles(sizes) else _ROUNDING
-        return np.asarray(log_ratio(one, other) - rounding * sizes.max(axis=0))
+            counts &= log_p >= typical - max(DEEPEST - self.epsilon, 0.0)
+        log_p, log_q = np.where(counts, log_p, -np.inf), np.where(counts, log_q, 0.0)
+        sizes = np.nan_to_num(np.abs([log_p, log_q]), posinf=0.0)
+        rounding = _ROUNDING_OF_SINGLES if is_single_precision(sizes) else _ROUNDING
+        return np.asarray(log_ratio(log_p, log_q) - rounding * sizes.max(axis=0))
 
 
 def _exp(log: float) -> float:
-    """e^log; infinite for a density that has left the doubles."""
+    """e^log; infinite for a density above the largest double."""
     return math.exp(log) if log < 709 else math.inf
 
 
 _SUMMED, _FINE = 2048, 1025
-# More than the log-mass of a cell on which a density that is above 0 leaves the doubles.
+# A log-mass above that of a cell in which a positive density underflows.
 _UNDERFLOW = -690.0
 
 
@@ -364,30 +393,30 @@ class NoCurve(InputError):
 class Divergence(PairSearch):
     """Hockey-stick divergences at ``delta`` > 0, never above the true ones.
 
-    Over every output where they are known to be all, over those drawn and near where outputs are
-    discrete, and over cells of the line where they are numbers with a density. NoCurve for vectors
-    with a density.
+    They are computed over all outputs if these are known, over drawn outputs and their neighbours
+    if outputs are discrete, and over cells of the line if outputs are numbers with a density.
+    NoCurve for vectors with a density.
     """
 
     measure = "epsilon"
     singly = False
-    most = 60
+    examples = 60
 
-    def told(self, best: PairEpsilon) -> tuple[float, str]:
-        """What it is."""
+    def report(self, best: PairEpsilon) -> tuple[float, str]:
+        """The largest epsilon, and how it was computed."""
         how = "integrated from below" if self.outputs.continuous else "summed"
         return best.epsilon, f"the largest hockey-stick divergence found, {how},"
 
-    def shown(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
-        """The least epsilon by these outputs."""
+    def compare(self, a: Any, b: Any, outputs: Any, log_probs: Floats) -> PairEpsilon:
+        """The smallest epsilon at ``delta`` over these outputs."""
         log_probs = np.where(np.isnan(log_probs).any(axis=0), -np.inf, log_probs)
         self._check_mass(np.exp(log_probs).sum(axis=1), a, b)
         if not self.outputs.shape:
             log_probs = without_underflow(log_probs, self.epsilon)
-        return self._least(log_probs, a, b, self.delta)
+        return self._smallest_epsilon(log_probs, a, b, self.delta)
 
-    def sought(self, a: Any, b: Any) -> PairEpsilon:
-        """By outputs drawn, those like them, or the cells of a line."""
+    def search_outputs(self, a: Any, b: Any) -> PairEpsilon:
+        """The smallest epsilon over drawn outputs and their neighbours, or over cells of a line."""
         if self.outputs.continuous and self.outputs.shape:
             raise NoCurve(
                 f"Expected discrete outputs, numbers, or a mechanism with a privacy curve "
@@ -400,12 +429,12 @@ class Divergence(PairSearch):
             return self._integrated(a, b, drawn)
         if self.outputs.every is None and self.dist.spelt is not None:
             raise NoCurve(
-                "Expected outputs that can all be told at delta > 0, or numbers, got answers that "
-                "are no arrays, which may hold densities. List them as Density(outputs=...), ask "
+                "Expected a known set of all outputs at delta > 0, or numbers, got outputs that "
+                "are not arrays and may contain densities. List them as Density(outputs=...), ask "
                 "for delta 0, or pass the sampler alone to be measured."
             )
         outputs = np.unique(np.concatenate([drawn, self.outputs.box()]), axis=0)
-        return self.shown(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
+        return self.compare(a, b, outputs, self.dist.try_log_probs(outputs, (a, b)))
 
     def _integrated(self, a: Any, b: Any, drawn: NDArray[Any]) -> PairEpsilon:
         drawn = drawn[np.isfinite(drawn)].astype(np.float64)
@@ -414,7 +443,7 @@ class Divergence(PairSearch):
         edges = np.union1d(edges_around(drawn), fine)
         inputs = [float(v) for v in (a, b) if np.ndim(v) == 0 and np.isreal(v)]
         edges = np.union1d(edges, inputs)
-        cells = integrate(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
+        cells = integrate_cells(lambda x: np.exp(self.dist.try_log_probs(x, (a, b))), edges)
         self._check_mass(cells.masses.sum(axis=1), a, b)
         place = np.argsort(cells.low)
         cells = replace(
@@ -426,7 +455,7 @@ class Divergence(PairSearch):
         above = np.isfinite(self.dist.try_log_probs(middles, (a, b)))
         log_probs = np.where(above, np.maximum(log_probs, _UNDERFLOW), log_probs)
         log_probs = without_underflow(log_probs, self.epsilon)
-        # Masses off by a relative r: P(1 - r) - delta against Q(1 + r).
+        # Masses with a relative error r: P(1 - r) - delta against Q(1 + r).
         r = 10.0 * AGREEMENT
         delta = min(self.delta / (1.0 - r), math.nextafter(1.0, 0.0))
 
@@ -434,14 +463,14 @@ class Divergence(PairSearch):
             low, high = np.sort(cells.low[chosen]), np.sort(cells.high[chosen])
             apart = np.append(True, low[1:] > high[:-1])
             starts, stops = low[apart], high[np.append(apart[1:], True)]
-            said = [f"{a:.9g} to {b:.9g}" for a, b in zip(starts, stops, strict=True)]
-            more = f", or in {len(said) - 3} intervals more" if len(said) > 3 else ""
-            return f"a number from {' or '.join(said[:3])}{more}"
+            texts = [f"{a:.9g} to {b:.9g}" for a, b in zip(starts, stops, strict=True)]
+            more = f", or in {len(texts) - 3} intervals more" if len(texts) > 3 else ""
+            return f"a number from {' or '.join(texts[:3])}{more}"
 
-        found = self._least(log_probs, a, b, delta, intervals)
-        return PairEpsilon(max(0.0, found.epsilon - 2.0 * math.atanh(r)), found.witness)
+        result = self._smallest_epsilon(log_probs, a, b, delta, intervals)
+        return PairEpsilon(max(0.0, result.epsilon - 2.0 * math.atanh(r)), result.witness)
 
-    def _least(
+    def _smallest_epsilon(
         self,
         log_probs: Floats,
         a: Any,
@@ -459,5 +488,5 @@ class Divergence(PairSearch):
             if mass > 1.0 + 1e-6:
                 raise InputError(
                     f"Expected probabilities that sum to 1, got at least {mass:.9g} under the "
-                    f"input {plainly(value)}. Mend the normaliser of log_prob."
+                    f"input {describe(value)}. Correct the normaliser of log_prob."
                 )

@@ -1,4 +1,4 @@
-"""The largest ratio that claimed probabilities show: exhaustive, or steered by Hypothesis."""
+"""The largest epsilon that claimed probabilities show: exhaustive, or searched by Hypothesis."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fedrec_auditor.accountants.losses.tables import ProbabilityTable
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs
-from fedrec_auditor.auditor.exact.candidate_outputs import BUT, SELDOM, CandidateOutputs
+from fedrec_auditor.auditor.exact.candidate_outputs import EXCEPT_RARE, RARE_DRAWS, CandidateOutputs
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.exact.output_distribution import (
     OutputDistribution,
-    in_singles,
+    is_single_precision,
     without_underflow,
 )
 from fedrec_auditor.auditor.exact.pair_search import Divergence, LogRatio, simplest_witness
@@ -29,7 +29,8 @@ from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-# Inputs that are enumerated at a delta, where every pair is looked at by itself.
+# Largest number of inputs that are enumerated at delta > 0, where every pair is evaluated
+# separately.
 _MOST_PAIRED = 64
 _MOST_ENTRIES = 1 << 22
 
@@ -41,21 +42,25 @@ def exact_search(
     delta: float,
     inputs: Iterable[Any] | SearchStrategy[Any] | None,
     seed: np.random.SeedSequence,
-    samples: int = SELDOM,
+    samples: int = RARE_DRAWS,
 ) -> Bound:
-    """No epsilon below this one holds at ``delta``, by the probabilities that ``mechanism`` claims.
+    """An exact lower bound: no smaller epsilon holds at ``delta`` by the mechanism's probabilities.
 
-    Exhaustive and exact where inputs and outputs are finitely many. Otherwise the largest ratio
-    among worst-case inputs and outputs, so far as ``log_prob`` confirms them, and whatever
-    Hypothesis finds beyond; if that breaks the claim ``epsilon``, the witness is the simplest pair
-    that does. At delta > 0 it is the hockey-stick divergence: by the mechanism's own curve, over
-    all or many discrete outputs, or integrated from below where outputs are numbers.
+    - ``mechanism``: anything that ``OutputDistribution.of`` accepts.
+    - ``epsilon``, ``delta``: the claim.
+    - ``inputs``: confine the search to a list or to a Hypothesis strategy.
+    - ``seed``: seed of draws and of Hypothesis.
+    - ``samples``: number of draws for each of some inputs (at most 2^21 numbers in all) if outputs
+      are few and repeat, so that rare outputs are found.
 
-    ``mechanism`` is anything ``OutputDistribution.of`` takes; ``inputs`` confine the search to a
-    list or to a Hypothesis strategy. Outputs that are few and repeat are drawn ``samples`` times
-    for each of some inputs, 2^21 numbers in all at most, to see the seldom ones. InputError for
-    inputs outside the domain, no inputs and no domain, and delta > 0 for vectors of continuous
-    outputs without a curve.
+    The search is exhaustive and exact if inputs and outputs are finitely many. Otherwise the bound
+    is the largest ratio among worst-case inputs and outputs, as far as ``log_prob`` confirms them,
+    and among those that Hypothesis finds; if it exceeds the claim, the witness is the simplest pair
+    that does. At delta > 0 the bound is from the hockey-stick divergence: by the mechanism's own
+    curve, over all or many discrete outputs, or integrated from below if outputs are numbers.
+
+    InputError for inputs outside the domain, if there are neither inputs nor a domain, and at delta
+    > 0 for vectors of continuous outputs without a curve.
     """
     dist, entropy = OutputDistribution.of(mechanism), int(seed.generate_state(1)[0])
     candidates = CandidateInputs.of(dist, inputs, entropy)
@@ -65,7 +70,7 @@ def exact_search(
         few = delta == 0 or len(listed) <= _MOST_PAIRED
         if few and len(listed) * len(every) <= _MOST_ENTRIES:
             log_probs = np.stack([dist.log_prob(every, value) for value in listed])
-            if not in_singles(log_probs):
+            if not is_single_precision(log_probs):
                 log_probs = without_underflow(log_probs, epsilon)
                 return _exhaustive(dist, candidates, every, log_probs, epsilon, delta)
     known = None if candidates.given else _known(dist, delta)
@@ -85,7 +90,7 @@ def _exhaustive(
     epsilon: float,
     delta: float,
 ) -> Bound:
-    """All inputs by all outputs; the witness is the first pair that breaks the claim, if any."""
+    """All inputs by all outputs; the witness is the first pair that exceeds the claim, if any."""
     listed = inputs.listed or []
 
     def bound(rows: list[int]) -> Bound:
@@ -99,8 +104,8 @@ def _exhaustive(
     endless = math.isinf(best.epsilon)
 
     def breaks(rows: list[int]) -> bool:
-        shown = bound(rows).epsilon
-        return math.isinf(shown) if endless else exceeds(shown, epsilon)
+        pair_epsilon = bound(rows).epsilon
+        return math.isinf(pair_epsilon) if endless else exceeds(pair_epsilon, epsilon)
 
     witness = best.witness
     if exceeds(best.epsilon, epsilon):
@@ -111,36 +116,37 @@ def _exhaustive(
         measure = Divergence.measure if delta else LogRatio.measure
         witness = simplest_witness(bound([first, last]), best, measure)
     which = "inputs given" if inputs.given else "inputs"
-    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{BUT}"
+    source = f"exhaustive: all {len(listed)} {which}, all {len(every)} outputs{EXCEPT_RARE}"
     return replace(best, source=source, witness=witness, tight=inputs.whole)
 
 
 def _known(dist: OutputDistribution, delta: float) -> Bound | None:
-    """What the mechanism's own curve or worst-case sets say, so far as ``log_prob`` confirms."""
-    told = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
+    """The bound by the mechanism's own curve or worst-case sets, if ``log_prob`` confirms it."""
+    is_known = dist.worst_case is not None and (delta == 0 or dist.worst_case.exhaustive)
     if delta > 0 and callable(getattr(dist.origin, "worst_case", None)):
-        told |= isinstance(dist.origin, PrivacyCurve)
-    return exact_lower_bound(dist.origin, ONE_REPORT, delta) if told else None
+        is_known |= isinstance(dist.origin, PrivacyCurve)
+    return exact_lower_bound(dist.origin, ONE_REPORT, delta) if is_known else None
 
 
-def _larger(known: Bound | None, found: Bound) -> Bound:
-    """The larger of two bounds; the one found where they agree, for its witness is the simplest.
+def _larger(first: Bound | None, second: Bound) -> Bound:
+    """The larger of two bounds; if they are equal the ``second``, whose witness is the simplest.
 
-    Unless its probabilities are below the smallest double, where the worst-case pair of one copy
-    says the same in numbers.
+    The ``first`` is the mechanism's own, if it is known. If the probabilities of the second's
+    witness are below the smallest double, the first's is the witness, because it states the same
+    for one copy in representable numbers.
     """
-    if known is None:
-        return found
-    if known.epsilon > found.epsilon * (1 + 1e-9) + 1e-9:
-        said = "worst-case pair" if known.delta == 0 else known.source
+    if first is None:
+        return second
+    if first.epsilon > second.epsilon * (1 + 1e-9) + 1e-9:
+        prefix = "worst-case pair" if first.delta == 0 else first.source
         return replace(
-            known,
-            source=f"{said}; {found.source.replace('found', 'beyond', 1)}: {found.epsilon:.6g}",
-            witness=known.witness or found.witness,
+            first,
+            source=f"{prefix}; {second.source.replace('found', 'beyond', 1)}: {second.epsilon:.6g}",
+            witness=first.witness or second.witness,
         )
-    vanished = found.witness is None or found.witness.probability_a == 0.0
+    vanished = second.witness is None or second.witness.probability_a == 0.0
     return replace(
-        found,
-        epsilon=max(known.epsilon, found.epsilon),
-        witness=known.witness if vanished and known.witness else found.witness,
+        second,
+        epsilon=max(first.epsilon, second.epsilon),
+        witness=first.witness if vanished and first.witness else second.witness,
     )

@@ -1,1 +1,1 @@
-"""Games: an attack's guesses held against the truth that it never saw."""
+"""Games: experiments that compare an adversary's guesses with a truth that it does not see."""

@@ -1,16 +1,11 @@
-"""The games of attacks on a training, by what the attack is after."""
+"""Functions that score attacks on a training, by family of the attack."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from fedrec_auditor.attacks.base import AttackFamily
-from fedrec_auditor.auditor.games import (
-    attribute,
-    linkage,
-    membership,
-    reconstruction,
-)
+from fedrec_auditor.auditor.games import attribute, linkage, membership, reconstruction
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 

@@ -1,4 +1,4 @@
-"""Canaries: designed users, each with one of two histories; a single one, or many."""
+"""Canaries: designed users, each with one of two histories; one canary, or many in one training."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit
-from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES
+from fedrec_auditor.auditor.worlds.one_run import MIN_CANARIES
 from fedrec_auditor.targets.components import Component
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Population
 
 NEW_ITEMS = 4
-"""Items at the end of the catalogue that nobody but a canary rates."""
-_Found = TypeVar("_Found")
+"""Number of items at the end of the catalogue that only a canary rates."""
+_Read = TypeVar("_Read")
 UNITS = (Unit.USER, Unit.RATING, Unit.INTERACTION)
-"""Of whose presence or values a canary tells, in every game."""
+"""Units whose presence or values every game can distinguish by a canary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Canaries:
-    """One canary, or many in one training: users of a ``crowd``, each with one of two histories.
+    """One or m canaries: users of a ``crowd``, each with one of two histories.
 
-    ``names`` are the two in words; ``profiles`` are the first histories of all m canaries, a row
-    each, then their second ones, over the catalogue of the crowd. Items from ``known`` on are new.
-    The number of users is the same whatever the histories are: papers take it for public.
+    ``names``: descriptions of the two histories.
+    ``profiles``: the first histories of all canaries, one row each, then all second histories, over
+        the catalogue of the crowd.
+    ``crowd``: the users who are not canaries.
+    ``known``: number of items that are not new; items with larger numbers are new.
+
+    The number of users does not depend on the histories, because papers take it as public.
     """
 
     names: tuple[str, str]
@@ -47,13 +51,16 @@ class Canaries:
         histories: Sequence[NDArray[np.float32]],
         flipped: tuple[str, ...] = (),
     ) -> Self:
-        """One canary, by its ratings (n_items,) in either history, zeros where there are none.
+        """Makes one canary.
 
-        ``flipped`` are attributes of which it has the last category instead of the first in the
-        second. It is one user, twice.
+        ``crowd``: all other users.
+        ``names``: descriptions of the two histories.
+        ``histories``: ratings (n_items,) in each history, 0 for items without a rating.
+        ``flipped``: attributes that have their last category in the second history, and their first
+            category in the first history.
         """
         nobody = crowd.take(np.arange(0))
-        both = joined(joined(nobody, histories[0]), histories[1], flipped)
+        both = add_user(add_user(nobody, histories[0]), histories[1], flipped)
         profiles = replace(both, users=np.repeat(crowd.users.max(initial=-1) + 1, 2))
         return cls(names=names, profiles=profiles, crowd=crowd)
 
@@ -62,220 +69,225 @@ class Canaries:
 
     @cached_property
     def items(self) -> NDArray[np.intp]:
-        """Those in either history of each, (m, k), where all have as many."""
+        """Items in at least one history of each canary (m, k), if k is the same for all."""
         rated: Any = abs(self.profiles.ratings)
         either = rated[: len(self)] + rated[len(self) :]
         either.sort_indices()
         return np.asarray(either.indices.reshape(len(self), -1), np.intp)
 
     def population(self, first: NDArray[np.bool_]) -> Interactions:
-        """The crowd and the canaries, each with its first history where ``first`` (m,) is true."""
-        return together(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
+        """The crowd and the canaries, with the first history if ``first`` (m,), else the second."""
+        return join_users(self.crowd, self.profiles.take(np.arange(len(self)) + len(self) * ~first))
 
     @property
     def worlds(self) -> tuple[Interactions, Interactions]:
-        """The population with everybody's first history, and with everybody's second one."""
+        """The population with all canaries' first histories, and with all second histories."""
         every = np.ones(len(self), np.bool_)
         return self.population(every), self.population(~every)
 
-    def of_items(self, shape: tuple[int, ...]) -> bool:
-        """Whether a table of this shape has a row an item."""
+    def is_item_table(self, shape: tuple[int, ...]) -> bool:
+        """Whether a table of this shape has one row per item."""
         return len(shape) > 0 and shape[0] == self.crowd.n_items
 
-    def first(self, shape: tuple[int, ...]) -> int:
-        """The row of a table from which on it is looked at: of items and of users the new ones."""
+    def first_new_row(self, shape: tuple[int, ...]) -> int:
+        """First row of new items in an item table, of canaries in a user table; else 0."""
         users = self.crowd.n_users
         of_users = len(shape) > 0 and shape[0] == users + len(self)
-        return self.known if self.of_items(shape) else users * of_users
+        return self.known if self.is_item_table(shape) else users * of_users
 
-    def seen(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what is looked at of such a table."""
-        return (shape[0] - self.first(shape), *shape[1:]) if shape else ()
+    def new_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the rows of new items or canaries in a table of this shape; see ``new_rows``."""
+        return (shape[0] - self.first_new_row(shape), *shape[1:]) if shape else ()
 
-    def rows(self, part: NDArray[Any]) -> NDArray[Any]:
-        """These rows of a model."""
-        return part[self.first(part.shape) :] if np.ndim(part) else part
+    def new_rows(self, part: NDArray[Any]) -> NDArray[Any]:
+        """Rows of new items in an item table, of canaries in a user table; else all rows."""
+        return part[self.first_new_row(part.shape) :] if np.ndim(part) else part
 
-    def total(self, sent: Component) -> NDArray[Any]:
-        """These rows of the sum of messages: no more of it is made."""
-        first = self.first(sent.shape)
+    def new_total(self, sent: Component) -> NDArray[Any]:
+        """Sum of the messages in ``new_rows`` only; other rows are not computed."""
+        first = self.first_new_row(sent.shape)
         return (sent.tail(first) if first else sent).total()
 
 
 def small_population(
     interactions: Interactions, n_users: int, n_items: int, catalogue: int | None = None
 ) -> Interactions:
-    """The dense part of the data, and ``NEW_ITEMS`` items that nobody has rated.
+    """Reduces the data to a dense part, and adds ``NEW_ITEMS`` items that nobody has rated.
 
-    The ``n_items`` that most users have rated, and of the users who have rated at most half of
-    these, so that there are negatives to draw, the ``n_users`` with most ratings of them. Of a
-    data set with genres, new items have the rarest one among the kept items. Where the
-    ``catalogue`` cannot change, all its items are kept, the last ones as new: nobody's.
+    ``n_items``: number of items; the items with most ratings are kept.
+    ``n_users``: number of users; kept are the users with most ratings of these items, but not users
+        who rated more than half of them, so that negatives can be drawn.
+    ``catalogue``: size of a catalogue that cannot change; then all its items are kept, and the last
+        ``NEW_ITEMS`` items lose their ratings and count as new.
+
+    New items have the genre that is rarest among the kept items, if the data have genres.
     """
     if catalogue is not None:
         old = interactions.keep(interactions.ratings.indices < interactions.n_items - NEW_ITEMS)
-        return old.take(_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users))
+        return old.take(_most_active(np.diff(old.ratings.indptr), old.n_items - NEW_ITEMS, n_users))
     counts = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     items = np.sort(np.argsort(-counts, kind="stable")[:n_items])
     place = np.full(interactions.n_items, -1)
     place[items] = np.arange(len(items))
-    kept = interactions.keep(place[interactions.ratings.indices] >= 0)
-    kept = kept.take(_active(np.diff(kept.ratings.indptr), len(items), n_users))
-    width, table = len(items) + NEW_ITEMS, kept.ratings
+    dense = interactions.keep(place[interactions.ratings.indices] >= 0)
+    dense = dense.take(_most_active(np.diff(dense.ratings.indptr), len(items), n_users))
+    width, table = len(items) + NEW_ITEMS, dense.ratings
     numbers = table.data, place[table.indices], table.indptr
-    genres = kept.genres
+    genres = dense.genres
     if genres is not None:
         flags = genres[items]
         rarest = np.arange(flags.shape[1]) == np.argmin(flags.sum(axis=0))
         genres = np.concatenate([flags, np.tile(rarest, (NEW_ITEMS, 1))])
     last = int(interactions.items[-1])
-    titles = tuple(kept.titles[item] for item in items) if kept.titles else ()
+    titles = tuple(dense.titles[item] for item in items) if dense.titles else ()
     return replace(
-        kept,
-        items=np.concatenate([kept.items[items], last + 1 + np.arange(NEW_ITEMS)]),
-        ratings=sparse.csr_array(numbers, shape=(kept.n_users, width)),
+        dense,
+        items=np.concatenate([dense.items[items], last + 1 + np.arange(NEW_ITEMS)]),
+        ratings=sparse.csr_array(numbers, shape=(dense.n_users, width)),
         genres=genres,
         titles=titles + tuple(f"new item {k + 1}" for k in range(NEW_ITEMS) if titles),
     )
 
 
-def _active(held: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
-    """Of the users who ``held`` at most half of the items, those with most, in order."""
-    return np.sort(np.lexsort((-held, 2 * held > n_items))[:count])
+def _most_active(sizes: NDArray[np.integer[Any]], n_items: int, count: int) -> NDArray[np.intp]:
+    """The ``count`` users with the largest ``sizes`` of at most half of the items, in order."""
+    return np.sort(np.lexsort((-sizes, 2 * sizes > n_items))[:count])
 
 
 def candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """Canaries that may tell most in ``scope``, a unit of ``UNITS`` or an attribute.
+    """Yields canaries that may be easiest to distinguish in ``scope``, of ``UNITS`` or attributes.
 
-    They have extreme ratings of new items. A user who comes and goes is one whose history is empty
-    in the second world; an empty history is a value like another, too, where a user is replaced.
+    Their histories have extreme ratings of new items. For add or remove of a user, the second
+    history is empty; for replacement of a user, an empty history is one of the candidates.
     """
     ratings = population.ratings.data
     high, low = (float(ratings.max()), float(ratings.min())) if len(ratings) else (1.0, 1.0)
     old, total = population.n_items - NEW_ITEMS, population.n_items
-    one, half = slice(old, old + 1), slice(old, old + NEW_ITEMS // 2)
+    single, half = slice(old, old + 1), slice(old, old + NEW_ITEMS // 2)
     another, rest = slice(old + 1, old + 2), slice(old + NEW_ITEMS // 2, total)
     new, known = slice(old, total), slice(0, old)
 
     def history(*places: slice, value: float = high) -> NDArray[np.float32]:
-        made = np.zeros(total, np.float32)
+        ratings = np.zeros(total, np.float32)
         for place in places:
-            made[place] = value
-        return made
+            ratings[place] = value
+        return ratings
 
     def pair(first: str, second: str, *histories: NDArray[np.float32]) -> Canaries:
-        return single((f"the canary rated {first}", f"the canary rated {second}"), histories)
+        return canary((f"the canary rated {first}", f"the canary rated {second}"), histories)
 
-    single = partial(Canaries.single, population)
+    canary = partial(Canaries.single, population)
     several = tuple(name for name, each in population.attributes.items() if len(each.classes) > 1)
     text, nothing = "a new item", history()
     if scope.unit is Unit.ATTRIBUTE:
         for name in several:
             first, *_, last = population.attributes[name].classes
-            for held in (nothing, history(new), history(known)):
+            for ratings in (nothing, history(new), history(known)):
                 names = f"the canary's {name} is {first}", f"it is {last}"
-                yield single(names, (held, held), (name,))
+                yield canary(names, (ratings, ratings), (name,))
     elif scope.is_value:
         if high > low:
-            lowest = history(one, value=low)
-            yield pair(f"{text} {high:g}", f"it {low:g}", history(one), lowest)
-            names = f"{text} {high:g} beside {old} others", f"it {low:g}"
-            yield pair(*names, history(one, known), history(known) + lowest)
+            lowest = history(single, value=low)
+            yield pair(f"{text} {high:g}", f"it {low:g}", history(single), lowest)
+            names = f"{text} {high:g} and {old} other items", f"it {low:g}"
+            yield pair(*names, history(single, known), history(known) + lowest)
     elif scope.unit is not Unit.USER and scope.adjacency is Adjacency.REPLACE:
-        yield pair(text, "another one", history(one), history(another))
+        yield pair(text, "another new item", history(single), history(another))
     elif scope.unit is not Unit.USER:
-        yield pair(text, "nothing", history(one), nothing)
-        yield pair("two new items", "one of them", history(one, another), history(another))
-        both = history(one, known), history(known)
-        yield pair(f"{text} and all {old} others", "only these", *both)
+        yield pair(text, "nothing", history(single), nothing)
+        yield pair("two new items", "one of them", history(single, another), history(another))
+        both = history(single, known), history(known)
+        yield pair(f"{text} and all {old} other items", "only the other items", *both)
     else:
         if scope.adjacency is not Adjacency.ADD_REMOVE:
-            count, most = NEW_ITEMS // 2, (history(new), history(known))
-            yield pair(text, "another one", history(one), history(another))
+            count, all_new_or_old = NEW_ITEMS // 2, (history(new), history(known))
+            yield pair(text, "another new item", history(single), history(another))
             yield pair(f"{count} new items", f"{count} others", history(half), history(rest))
-            yield pair(f"{NEW_ITEMS} new items", f"{old} others", *most)
+            yield pair(f"{NEW_ITEMS} new items", f"{old} other items", *all_new_or_old)
             if several:
-                others = f"the canary rated {old} others and has other attributes"
-                yield single((f"the canary rated {NEW_ITEMS} new items", others), most, several)
-        yield pair(text, "nothing", history(one), nothing)
+                second = f"the canary rated {old} other items and has other attributes"
+                names = f"the canary rated {NEW_ITEMS} new items", second
+                yield canary(names, all_new_or_old, several)
+        yield pair(text, "nothing", history(single), nothing)
         yield pair(f"{NEW_ITEMS} new items", "nothing", history(new), nothing)
         yield pair(f"all {total} items", "nothing", history(known, new), nothing)
 
 
-def of_the_data(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """A canary that has done what a user of the population did, the one of most items.
+def data_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+    """Yields canaries with histories of the population, if the unit of ``scope`` is a user.
 
-    Or what the user did who has fewest of these, or nothing. Of a user only.
+    The first history is that of the user with most items. The second history is that of the user
+    who has the fewest of these items, or empty.
     """
-    held = population.ratings.toarray().astype(np.float32)
-    if scope.unit is not Unit.USER or not held.any():
+    ratings = population.ratings.toarray().astype(np.float32)
+    if scope.unit is not Unit.USER or not ratings.any():
         return
-    first = held[np.argmax(np.count_nonzero(held, axis=1))]
-    common, count = np.count_nonzero(held[:, first != 0], axis=1), np.count_nonzero(held, axis=1)
-    other = held[np.lexsort((-count, common))[0]]
-    names = "the canary rated what a user of the data did", "it rated what another user did"
-    if scope.adjacency is not Adjacency.ADD_REMOVE and (first != other).any():
-        yield Canaries.single(population, names, (first, other))
+    first = ratings[np.argmax(np.count_nonzero(ratings, axis=1))]
+    common = np.count_nonzero(ratings[:, first != 0], axis=1)
+    second = ratings[np.lexsort((-np.count_nonzero(ratings, axis=1), common))[0]]
+    names = "the canary has the ratings of a user of the data", "it has those of another user"
+    if scope.adjacency is not Adjacency.ADD_REMOVE and (first != second).any():
+        yield Canaries.single(population, names, (first, second))
     yield Canaries.single(population, (names[0], "it rated nothing"), (first, 0 * first))
 
 
-def item_by_item(scope: Scope, population: Interactions) -> Iterator[Canaries]:
-    """A canary an item: that it met this one, or none; or, where a user is replaced, the next one.
+def item_candidates(scope: Scope, population: Interactions) -> Iterator[Canaries]:
+    """Yields one canary per item, whose first history is this item only.
 
-    Where values of ratings or attributes are hidden there is none.
+    The second history is empty; for replacement of a user it is the next item only. No
+    canaries if values of ratings or attributes are hidden.
     """
     if scope.unit not in (Unit.USER, Unit.INTERACTION):
         return
-    one = np.eye(population.n_items, dtype=np.float32)
-    swapped = scope.adjacency is Adjacency.REPLACE
-    for item, history in enumerate(one):
-        other = np.roll(history, 1) if swapped else np.zeros_like(history)
-        names = f"the canary rated item {item}", "another one" if swapped else "it rated nothing"
-        yield Canaries.single(population, names, (history, other))
+    is_replaced = scope.adjacency is Adjacency.REPLACE
+    for item, first in enumerate(np.eye(population.n_items, dtype=np.float32)):
+        second = np.roll(first, 1) if is_replaced else np.zeros_like(first)
+        name = "it rated another item" if is_replaced else "it rated nothing"
+        yield Canaries.single(population, (f"the canary rated item {item}", name), (first, second))
 
 
-def readable(
-    designed: Iterable[Canaries], read: Callable[[Canaries], _Found]
-) -> tuple[list[tuple[Canaries, _Found]], list[InputError]]:
-    """Canaries with what is ``read`` of their messages, and the client's errors at all others.
+def read_all(
+    designed: Iterable[Canaries], read: Callable[[Canaries], _Read]
+) -> tuple[list[tuple[Canaries, _Read]], list[InputError]]:
+    """Applies ``read`` to each of the ``designed`` canaries; also returns errors of the client.
 
-    A client may fail at a history that nobody has.
+    A client may fail at a history that no user has.
     """
-    found, refused = [], list[InputError]()
+    results, refused = [], list[InputError]()
     for canary in designed:
         try:
-            found.append((canary, read(canary)))
+            results.append((canary, read(canary)))
         except InputError as error:
             refused.append(error)
-    return found, refused
+    return results, refused
 
 
-def left_out(refused: Sequence[InputError], kept: Sequence[Any]) -> str:
-    """Words on canaries at which a client fails; InputError, the client's, if none is ``kept``."""
+def describe_refusals(refused: Sequence[InputError], remaining: Sequence[Any]) -> str:
+    """Words on canaries at which a client fails; raises its error if no canary is ``remaining``."""
     if not refused:
         return ""
-    if not kept:
+    if not remaining:
         raise refused[-1]
-    raised = str(refused[-1]).rstrip(".")
-    return f"; {len(refused)} more are left out, at which the client fails: {raised}"
+    error = str(refused[-1]).rstrip(".")
+    return f"; {len(refused)} more are left out, at which the client fails: {error}"
 
 
-def sizes(population: Interactions, n_features: int) -> Population:
-    """What claims are made for: the population and its canary."""
+def claim_population(population: Interactions, n_features: int) -> Population:
+    """Numbers for which claims are computed: of the population with one canary."""
     return Population(
         n_users=population.n_users + 1, n_items=population.n_items, n_features=n_features
     )
 
 
-def joined(
+def add_user(
     population: Interactions, history: NDArray[np.float32], flipped: Collection[str] = ()
 ) -> Interactions:
-    """The population and one more user, whose attributes are the first of their categories.
+    """Adds one user with the ratings ``history`` (n_items,) to the population.
 
-    Of those that are ``flipped`` it has the last one.
+    Attributes of the new user have their first category, or the last one if they are ``flipped``.
     """
     rated, times = np.count_nonzero(history), population.timestamps
-    one = replace(
+    user = replace(
         population,
         users=np.arange(1),
         ratings=sparse.csr_array(history[None]),
@@ -287,11 +299,11 @@ def joined(
             for name, each in population.attributes.items()
         },
     )
-    return together(population, one)
+    return join_users(population, user)
 
 
-def together(crowd: Interactions, more: Interactions) -> Interactions:
-    """The users of both, over one catalogue."""
+def join_users(crowd: Interactions, more: Interactions) -> Interactions:
+    """Concatenates the users of two data sets with the same catalogue."""
     times = None
     if crowd.timestamps is not None and more.timestamps is not None:
         times = np.concatenate([crowd.timestamps, more.timestamps])
@@ -311,19 +323,19 @@ def together(crowd: Interactions, more: Interactions) -> Interactions:
 
 
 CANARIES, QUICK_CANARIES = 1_000, 200
-"""Canaries where a plan says nothing, if there are half as many users."""
+"""Default number of canaries, if there are at least half as many users."""
 
 
-def designed(
+def design_canaries(
     scope: Scope, interactions: Interactions, count: int, rng: np.random.Generator
 ) -> Canaries | None:
-    """``count`` users whose histories differ by what ``scope`` asks about, in new items.
+    """Designs ``count`` canaries whose two histories differ in the unit of ``scope``, in new items.
 
-    Items of its own for each canary, where they do not more than double the catalogue; else as
-    many as there are items, of which each canary has two or more, few others the same ones. New
-    items are of random genres, and canaries have random attributes of the users, so that what
-    knows no items tells canaries apart, too. A user who comes and goes has an empty history in
-    the second world. None where all ratings have one value and the scope asks for it.
+    Each canary has its own new items, if these do not more than double the catalogue. Otherwise the
+    number of new items is that of the catalogue, each canary has two or more, and few canaries have
+    the same items. New items have random genres, and canaries have the attributes of random users,
+    so that models without item parameters distinguish canaries, too. For add or remove of a user,
+    the second history is empty. None if the scope is of a rating's value and all ratings are equal.
     """
     data = interactions.ratings.data
     high, low = (float(data.max()), float(data.min())) if len(data) else (1.0, 1.0)
@@ -331,30 +343,30 @@ def designed(
         return None
     swapped = scope.adjacency is not Adjacency.ADD_REMOVE and not scope.is_value
     wide = 1 if count * (1 + swapped) <= interactions.n_items else 2
-    alone = scope.unit is not Unit.USER  # in one rating, beside others that stay
-    first, common = (1, wide - 1) if alone else (wide, 0)
-    each = first * (1 + swapped) + common
-    pool = count * each if wide == 1 else max(interactions.n_items, each)
-    words = _draw_rows(pool, count, each, rng)
-    ours, theirs = words[:, :first], words[:, first : each - common]
-    stays = words[:, each - common :]
+    is_single = scope.unit is not Unit.USER  # histories differ in one rating; others are common
+    first, common = (1, wide - 1) if is_single else (wide, 0)
+    width = first * (1 + swapped) + common
+    pool = count * width if wide == 1 else max(interactions.n_items, width)
+    words = _draw_rows(pool, count, width, rng)
+    first_items, second_items = words[:, :first], words[:, first : width - common]
+    common_items = words[:, width - common :]
     text = f"{first} new items" if first > 1 else "a new item"
     if scope.is_value:
-        second, names = ours, (f"a new item {high:g}", f"it {low:g}")
+        second_items, names = first_items, (f"a new item {high:g}", f"it {low:g}")
     elif swapped:
-        second, names = theirs, (text, "others" if first > 1 else "another one")
+        names = text, "other new items" if first > 1 else "another new item"
     else:
-        second, names = theirs, (text, "nothing")
+        names = text, "nothing"
     if common:
-        names = (f"{names[0]} beside another", f"{names[1]} beside it")
-    grown, old = _with_items(interactions, pool, rng), interactions.n_items
+        names = f"{names[0]} and a common one", f"{names[1]} and the common one"
+    grown, old = _add_items(interactions, pool, rng), interactions.n_items
     history = [
-        _rated(
-            old + np.concatenate([chosen, stays], axis=1),
-            np.repeat([value, high], [chosen.shape[1], common]),
+        _make_histories(
+            old + np.concatenate([items, common_items], axis=1),
+            np.repeat([value, high], [items.shape[1], common]),
             grown.n_items,
         )
-        for chosen, value in ((ours, high), (second, low if scope.is_value else high))
+        for items, value in ((first_items, high), (second_items, low if scope.is_value else high))
     ]
     ratings = sparse.csr_array(sparse.vstack(history, format="csr"))
     times = grown.timestamps
@@ -364,38 +376,38 @@ def designed(
         ratings=ratings,
         timestamps=None if times is None else np.full(ratings.nnz, times.max(initial=0)),
         attributes={
-            name: replace(held, codes=np.tile(rng.choice(held.codes, count), 2))
-            for name, held in grown.attributes.items()
+            name: replace(attribute, codes=np.tile(rng.choice(attribute.codes, count), 2))
+            for name, attribute in grown.attributes.items()
         },
     )
-    told = f"a canary rated {names[0]}", f"it rated {names[1]}"
-    return Canaries(names=told, profiles=profiles, crowd=grown, known=old)
+    names = f"a canary rated {names[0]}", f"it rated {names[1]}"
+    return Canaries(names=names, profiles=profiles, crowd=grown, known=old)
 
 
 def default_canaries(interactions: Interactions, quick: bool) -> int:
-    """How many canaries a training on these data has: at most twice as many as users."""
-    most = QUICK_CANARIES if quick else CANARIES
-    return max(FEWEST_CANARIES, min(most, 2 * interactions.n_users))
+    """Default number of canaries of a training on these data: at most twice the number of users."""
+    limit = QUICK_CANARIES if quick else CANARIES
+    return max(MIN_CANARIES, min(limit, 2 * interactions.n_users))
 
 
-def _draw_rows(pool: int, count: int, each: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows (``count``, ``each``) of numbers below ``pool``, alike in none until all are used up."""
-    fitting = pool // each
-    orders = (rng.permutation(pool)[: fitting * each] for _ in range(-(-count // fitting)))
-    return np.concatenate([order.reshape(fitting, each) for order in orders])[:count]
+def _draw_rows(pool: int, count: int, width: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Rows (``count``, ``width``) of numbers below ``pool``, reused only after all are used."""
+    fitting = pool // width
+    orders = (rng.permutation(pool)[: fitting * width] for _ in range(-(-count // fitting)))
+    return np.concatenate([order.reshape(fitting, width) for order in orders])[:count]
 
 
-def _rated(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
+def _make_histories(items: NDArray[np.intp], values: NDArray[Any], width: int) -> sparse.csr_array:
     """Histories (m, ``width``) in which ``items`` (m, k) have ``values`` (k,)."""
-    count, each = items.shape
-    numbers = np.tile(values.astype(np.float32), count), items.ravel(), np.arange(count + 1) * each
-    made: Any = sparse.csr_array(numbers, shape=(count, width))
-    made.sort_indices()
-    return sparse.csr_array(made)
+    count, size = items.shape
+    numbers = np.tile(values.astype(np.float32), count), items.ravel(), np.arange(count + 1) * size
+    histories: Any = sparse.csr_array(numbers, shape=(count, width))
+    histories.sort_indices()
+    return sparse.csr_array(histories)
 
 
-def _with_items(interactions: Interactions, more: int, rng: np.random.Generator) -> Interactions:
-    """The interactions with new items at the end, each of a random half of the genres."""
+def _add_items(interactions: Interactions, more: int, rng: np.random.Generator) -> Interactions:
+    """Adds ``more`` new items at the end; each has each genre with probability 1/2."""
     table, genres, titles = interactions.ratings, interactions.genres, interactions.titles
     width = interactions.n_items + more
     numbers = table.data, table.indices, table.indptr

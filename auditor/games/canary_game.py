@@ -1,4 +1,4 @@
-"""Games with a canary: two worlds simulated chunk by chunk, bounded and judged in scopes."""
+"""Games with a canary: draws of two worlds, lower bounds of epsilon, and verdicts on claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedrec_auditor.auditor.games.canary import UNITS
 from fedrec_auditor.auditor.games.stated import is_of_others, population_of_claim
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.machine.progress import stage
-from fedrec_auditor.auditor.tracing.trace import NAME, Proof
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Proof
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import (
     Estimator,
@@ -32,7 +32,11 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
 )
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import Measured, measure
-from fedrec_auditor.auditor.worlds.pilot_rules import best_rule, logistic, rule_or_vote
+from fedrec_auditor.auditor.worlds.pilot_rules import (
+    choose_rule_or_vote,
+    fit_logistic_rule,
+    learn_rule,
+)
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.say import capitalized
@@ -40,23 +44,24 @@ from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim, Target
 
-# A user who comes and goes, as a client plays it whose empty history sends a message, too.
+# Bounds for a user who joins or leaves, if a client with an empty history sends a message, too.
 #
-# Papers take the number of users for public, so that a user who is not there is one without items.
-# If its message moves nothing, that is the same. If it does, any two histories are two removals
-# apart, one of either message, and those that differ most are played. Who is (epsilon,
-# delta)-private for one is (2 epsilon, (1 + e^epsilon) delta)-private for two, so that a bound for
-# two at (1 + e^e) delta is one for one at delta: half of it, or e if that is less. By the
-# definition, used twice; compare Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
+# Papers take the number of users as public, so that an absent user is a user without items. If the
+# message of a user without items moves nothing, both are the same. If it moves something, any two
+# histories are two removals apart, one of each message, and the game draws the two histories that
+# differ most. A mechanism that is (epsilon, delta)-private for one removal is
+# (2 epsilon, (1 + e^epsilon) delta)-private for two. A bound for two removals at (1 + e^e) delta
+# therefore is a bound for one removal at delta: half of it, or e if that is less. This is the
+# definition, applied twice; compare Vadhan 2017, The complexity of differential privacy, Lemma 2.2.
 
-_BEYOND = 1.1, 0.05  # times the claim and more: what half a bound may reach
+_BEYOND = 1.1, 0.05  # factor of the claim and summand: the largest bound for one removal
 
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRemovalBound(Estimator):
-    """Bounds for removing one user, by group privacy from an ``estimator``'s for two removals.
+    """Lower bounds for one removal, by group privacy from an ``estimator``'s for two removals.
 
-    Above delta 0 they reach somewhat beyond ``claimed``, and no farther.
+    Above delta 0 they never exceed 1.1 times ``claimed`` plus 0.05 (1 if ``claimed`` is infinite).
     """
 
     estimator: Estimator
@@ -64,112 +69,113 @@ class SingleRemovalBound(Estimator):
 
     @property
     def reference(self) -> str:
-        """The estimator's, and group privacy."""
+        """Reference of the estimator, and of group privacy."""
         return f"{self.estimator.reference}; group privacy, as Vadhan 2017, Lemma 2.2"
 
     @property
     def source(self) -> str:
-        """The estimator's."""
+        """Source of the estimator."""
         return self.estimator.source
 
     def _convert(self, delta: float) -> tuple[float, Callable[[float], float]]:
-        """The delta of a bound for two, and the bound for one that follows from one for two."""
+        """The delta of a bound for two removals, and a function that converts it to one removal."""
         if delta == 0:
             return 0.0, lambda epsilon: epsilon / 2
         factor, more = _BEYOND
-        most = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
-        wide = min(delta * (1 + math.exp(min(most, 700.0))), (1 + delta) / 2)
+        largest = factor * self.claimed + more if math.isfinite(self.claimed) else 1.0
+        wide = min(delta * (1 + math.exp(min(largest, 700.0))), (1 + delta) / 2)
         return wide, lambda epsilon: min(epsilon / 2, math.log(max(wide / delta - 1, 1.0)))
 
     def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """Look at worlds two removals apart, as the estimator does."""
+        """Draws outputs of worlds that are two removals apart, as the estimator does."""
         wide, half = self._convert(asked.delta)
-        seen = self.estimator.look(worlds, asked._replace(delta=wide), rng)
+        observation = self.estimator.look(worlds, asked._replace(delta=wide), rng)
 
         def limit(alpha: float) -> Limit:
-            epsilon, largest, witness = seen.limit(alpha)
+            epsilon, largest, witness = observation.limit(alpha)
             return Limit(half(epsilon), half(largest), witness)
 
-        text = "half of it, for the message of an empty history moves something, too"
-        return Observation(seen.draws, limit, f"{seen.remark}; {text}")
+        text = "halved, because the message of a client with an empty history moves something, too"
+        return Observation(observation.draws, limit, f"{observation.remark}; {text}")
 
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The default estimator's: ``rates`` are of one removal, and say nothing of two."""
-        return JointBinomial().foreseen(samples, rates, delta=delta, alpha=alpha)
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """Bound that the default estimator expects: ``rates`` are of one removal, not of two."""
+        return JointBinomial().expected_limit(samples, rates, delta=delta, alpha=alpha)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """Half of the largest for two."""
+    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+        """Largest bound that ``samples`` can give: converted from the largest for two removals."""
         wide, half = self._convert(delta)
-        return half(self.estimator.most(samples, delta=wide, alpha=alpha))
+        return half(self.estimator.largest_limit(samples, delta=wide, alpha=alpha))
 
 
 Features = Mapping[str, NDArray[np.float64]]
-"""By name of what is seen, such as a vantage: features of runs, (n, f)."""
+"""Features of n runs (n, f), by the name of their source, such as a vantage."""
 
 
 class Simulation(Protocol):
-    """Runs of either world; it travels to worker processes.
-
-    ``messages`` is how many messages of clients a run makes.
-    """
+    """Simulates runs of each of two worlds; it is sent to worker processes."""
 
     @property
     def messages(self) -> int:
-        """Of the canary, of all others, and of copies that tell what is expected."""
+        """Messages of clients per run: of the canary, the crowd, and copies to estimate means."""
         ...
 
     @property
     def votes(self) -> int:
-        """How many of the last features are a rule each, and not weighed with others."""
+        """Number of the last features that each are a rule alone, not weighed with other ones."""
         ...
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Features of ``size`` runs."""
+        """Simulates ``size`` runs of a world, 0 or 1, and returns their features."""
         ...
 
 
 Parallel = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], Iterator[Any]]
-"""Calls a function with each of many arguments, in any order; as ``workers.results`` does."""
+"""Calls a function with each of many tuples of arguments, in any order (``workers.results``)."""
 
 
 class Store(Protocol):
-    """What keeps finished chunks, so that a killed audit resumes."""
+    """Storage of finished chunks of runs, so that a killed audit resumes."""
 
     def get(self, name: str) -> Features | None:
-        """The chunk of this name, if it is there."""
+        """Returns the chunk of this name, or None if it is not stored."""
         ...
 
     def put(self, name: str, features: Features) -> None:
-        """Keep a chunk."""
+        """Stores a chunk."""
         ...
 
 
 @dataclass(slots=True)
 class Memory:
-    """A store that ends with its process."""
+    """Store of chunks in the memory of this process."""
 
     chunks: dict[str, Features] = field(default_factory=dict)
 
     def get(self, name: str) -> Features | None:
-        """The chunk of this name, if it is there."""
+        """Returns the chunk of this name, or None if it is not stored."""
         return self.chunks.get(name)
 
     def put(self, name: str, features: Features) -> None:
-        """Keep a chunk."""
+        """Stores a chunk."""
         self.chunks[name] = features
 
 
 def in_turn(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """One after another, in this process."""
+    """Calls ``function`` with each of ``arguments`` in order, in this process; see ``Parallel``."""
     return (function(*each) for each in arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """Runs of a simulation in chunks of ``chunk``, each from a seed of its own.
+    """Runs of a simulation, drawn in chunks, each from its own seed.
 
-    So the number of processes cannot change them. What was drawn once for one vantage is there for
-    the next one that draws with the same generator; without a ``store`` nothing is kept.
+    ``simulation``: simulates the runs of each world.
+    ``name``: identifies the game and its setting; part of the names of stored chunks.
+    ``chunk``: number of runs per chunk.
+    ``parallel``: runs the chunks. Results do not depend on the number of processes.
+    ``store``: keeps chunks, so that another vantage that draws with the same generator reuses
+        them; None to keep nothing.
     """
 
     simulation: Simulation
@@ -179,12 +185,12 @@ class Draws:
     store: Store | None = field(default_factory=Memory)
 
     def features(
-        self, seen: str, world: int, size: int, rng: np.random.Generator
+        self, source: str, world: int, size: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Of ``size`` runs, (size, f), of what is called ``seen``."""
+        """Features (size, f) of ``size`` runs of a world, from a ``source``, such as a vantage."""
         parent = rng.bit_generator.seed_seq
         assert isinstance(parent, np.random.SeedSequence)
-        # Made anew, so that the same generator gives the same seeds however often it is asked.
+        # A copy, so that the same generator gives the same seeds at every call.
         root = np.random.SeedSequence(
             parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size
         )
@@ -194,46 +200,50 @@ class Draws:
             self._name(world, length, seed): (world, length, seed)
             for length, seed in zip(lengths, root.spawn(len(starts)), strict=True)
         }
-        kept = self.store
-        found = {name: None if kept is None else kept.get(name) for name in chunks}
+        store = self.store
+        drawn = {name: None if store is None else store.get(name) for name in chunks}
         missing = [
-            (self.simulation, name, *chunk) for name, chunk in chunks.items() if found[name] is None
+            (self.simulation, name, *chunk) for name, chunk in chunks.items() if drawn[name] is None
         ]
-        for number, (name, features) in enumerate(self.parallel(_simulated, missing), 1):
-            if kept is not None:
-                kept.put(name, features)
-            found[name] = features
+        for number, (name, features) in enumerate(self.parallel(_simulate, missing), 1):
+            if store is not None:
+                store.put(name, features)
+            drawn[name] = features
             stage("run", min(number * self.chunk, size), size)
-        return np.concatenate([(found[name] or {})[seen] for name in chunks])
+        return np.concatenate([(drawn[name] or {})[source] for name in chunks])
 
     def worlds(
         self,
         names: tuple[str, str],
         scope: Scope,
         *,
-        seen: str,
+        source: str,
         statistic: str,
         pilot: int,
         rng: np.random.Generator,
         budget: SampleBudget,
         trees: bool = False,
     ) -> Worlds:
-        """Two worlds whose outputs are one number a run: a rule fitted to ``pilot`` other runs.
+        """Two worlds whose outputs are one number per run: the score of a fitted rule.
 
-        The rule is the logistic regression of the world on the features of what is ``seen``, or
-        the ``best_rule`` where ``trees`` are allowed; or one of the simulation's ``votes``, where
-        these promise more within the ``budget``.
+        ``source``: source of the features, such as a vantage.
+        ``statistic``: name of the score in reports.
+        ``pilot``: number of runs per world to which the rule is fitted; they are not used again.
+        ``budget``: draws for which the rule should give the largest bound.
+        ``trees``: allows ``learn_rule`` instead of a logistic regression of the world on features.
+
+        One of the simulation's ``votes`` is used instead if it promises more within ``budget``.
         """
         first, second = (
-            self.features(seen, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
+            self.features(source, world, pilot, stream) for world, stream in enumerate(rng.spawn(2))
         )
-        rule, how = rule_or_vote(
-            best_rule if trees else logistic, first, second, self.simulation.votes, budget
+        rule, how = choose_rule_or_vote(
+            learn_rule if trees else fit_logistic_rule, first, second, self.simulation.votes, budget
         )
         statistic = f"{statistic}, {how}" if how else statistic
 
         def draw(world: int, size: int, stream: np.random.Generator) -> NDArray[np.float64]:
-            return rule(self.features(seen, world, size, stream))
+            return rule(self.features(source, world, size, stream))
 
         return Worlds(names=names, scope=scope, draw=draw, statistic=statistic)
 
@@ -242,38 +252,43 @@ class Draws:
         return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
-def _simulated(
+def _simulate(
     simulation: Simulation, name: str, world: int, size: int, seed: np.random.SeedSequence
 ) -> tuple[str, Features]:
     features = simulation(world, size, seed)
-    for seen, values in features.items():
+    for source, values in features.items():
         if not np.isfinite(values).all():
             raise InputError(
-                f"Expected finite numbers from {seen}, got nan or inf. "
+                f"Expected finite numbers from {source}, got nan or inf. "
                 "A training diverges: lower its learning rate."
             )
     return name, features
 
 
 UPLOAD_RUNS, TRAINING_RUNS = 20_000, 1_000
-"""Runs of each world, of uploads alone and with the server's steps, where a plan says nothing."""
+"""Default runs per world, if a run draws uploads only, and if it includes the server's steps."""
 SECONDS, FEWEST_RUNS = 300.0, 40
-"""Of a game whose messages are slow to make; and the fewest runs of a world, however slow."""
+"""Time limit of a game whose messages are slow to make, and minimum number of runs per world."""
 QUICK = 10
-"""A quick audit has one run in so many."""
+"""Factor by which a quick audit makes fewer runs."""
 RESOLVED = 0.1
-"""A delta at which a thousand runs tell much: a claim that is a formula is judged there, too."""
+"""A delta at which a thousand runs give large bounds: claims given as formulas are judged there."""
 SAME = "nothing that a canary does makes a difference to its messages"
-_ALPHA = 0.05  # error of a bound, to choose a rule for
-_PILOTS, _MOST_PILOTS = 4, 2_000  # runs over those that fit the rule, and the most of these
+_ALPHA = 0.05  # error of the bound for which a rule is chosen
+_PILOTS, _MOST_PILOTS = 4, 2_000  # runs per pilot run, and maximum number of pilot runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a game is played on: a target and the data of its users.
+class GameInputs:
+    """Inputs of a game: a target and the data of its users.
 
-    ``size`` are the users and items of a small population, ``canaries`` those of one training, None
-    for the usual number. In a round and in trainings the adversary may guess ``by`` an attack.
+    ``target``: the system under audit.
+    ``interactions``: the data of its users.
+    ``size``: number of users and of items of the reduced population.
+    ``canaries``: number of canaries of the one-run game; None for the default.
+    ``quick``: fewer runs.
+    ``compute``: processors that trainings may use.
+    ``by``: the attack by which the adversary guesses in the games of a round and of trainings.
     """
 
     target: Target
@@ -287,14 +302,22 @@ class Ground:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Two worlds of a game, ready to be simulated, and in which scopes they are looked at.
+    """Two worlds of a game, ready to be simulated, and the scopes in which epsilon is bounded.
 
-    ``population`` is what the claims of ``target`` are judged for; ``scopes`` are given with the
-    deltas of their bounds; ``text`` says what is played and ``played`` by how many. Of uploads
-    alone there are ``most`` runs, of what needs more None; ``chunk`` of them are simulated
-    together, or as many as in the game otherwise. Bounds are ``halved`` where the message
-    of an absent user moves something, see ``presence``. ``prove`` traces the two worlds, for a
-    bound at a delta.
+    ``target``: the system under audit.
+    ``population``: population for which the claims of ``target`` are judged.
+    ``names``: descriptions of the two worlds.
+    ``scopes``: deltas of the bounds, by scope.
+    ``simulation``: simulates runs of the two worlds.
+    ``text``: description of a run, for reports.
+    ``scale``: number of users or items of a run, in words.
+    ``statistic``: description of the adversary's score, for reports.
+    ``max_runs``: default number of runs per world if a run draws uploads only; None if it needs
+        more than uploads.
+    ``chunk``: runs that are simulated together; None for the game's number.
+    ``is_halved``: whether bounds are converted by ``SingleRemovalBound``, because the message of an
+        absent user moves something.
+    ``prove``: traces the code of the two worlds, for a bound at a delta.
     """
 
     target: Target
@@ -303,35 +326,36 @@ class Setting:
     scopes: Mapping[Scope, tuple[float, ...]]
     simulation: Simulation
     text: str
-    played: str
+    scale: str
     statistic: str
-    most: int | None = None
+    max_runs: int | None = None
     chunk: int | None = None
-    halved: bool = False
+    is_halved: bool = False
     prove: Callable[[float], Proof] | None = None
 
     def runs(self, quick: bool) -> int:
-        """Of each world, beside those that fit the rule, where a plan does not say how many.
+        """Default number of runs per world, not counting the pilot runs that fit the rule.
 
-        Where messages are slow to make, as many as all ``SECONDS`` of one processor suffice for.
+        If messages are slow to make, the number that ``SECONDS`` of one processor suffice for.
         """
-        usual = (self.most or TRAINING_RUNS) // (QUICK if quick else 1)
-        taken = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
-        most = SECONDS / (QUICK if quick else 1) / max(taken, 1e-9)
-        return min(usual, max(FEWEST_RUNS, int(most)))
+        usual = (self.max_runs or TRAINING_RUNS) // (QUICK if quick else 1)
+        seconds = self.target.upload_seconds * self.simulation.messages * 2 * (1 + 1 / _PILOTS)
+        affordable = SECONDS / (QUICK if quick else 1) / max(seconds, 1e-9)
+        return min(usual, max(FEWEST_RUNS, int(affordable)))
 
     @property
     def bounds(self) -> list[tuple[Scope, float]]:
-        """The bounds that are looked for, each in a scope and at a delta."""
+        """Scope and delta of each bound that the game measures."""
         return [(scope, delta) for scope, deltas in self.scopes.items() for delta in deltas]
 
-    def judged(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
-        """The claims that a bound in ``scope`` is held against, and those it may refute besides.
+    def get_claims(self, scope: Scope, delta: float) -> tuple[list[ScopedClaim], list[ScopedClaim]]:
+        """Returns the claims that a bound in ``scope`` tests, and claims that it can only refute.
 
-        Its vantage's and unit's, of its horizon first. Of what is claimed whatever the population,
-        a bound of a round refutes the claim of a training, too, but could not speak for it; no more
-        could one of a part, such as a report, for a claim of all. Beside the bound at the deltas of
-        the claims, one at a larger ``delta`` is for their formulas.
+        Tested claims have the bound's vantage and unit, and its horizon if such claims exist.
+        For systems of others, whose claims hold for any population, a bound of a round can also
+        refute a claim of a training, but not support it. Without claims of the same unit, a bound
+        of a part, such as a report, can refute a claim of the whole, but not support it. If
+        ``delta`` is larger than the deltas of the claims, only claims given as formulas are tested.
         """
         covering = [
             scoped
@@ -352,18 +376,20 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotPlayed:
-    """Scopes of claims in which a game looks at nothing, all if none is named, and why."""
+class NotRun:
+    """Scopes in which a game makes no runs (all scopes if empty), and the reason."""
 
     scopes: tuple[Scope, ...] = ()
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """What a game gives in one scope: a measured bound, and the claims judged by it.
+class GameResult:
+    """Result of a game in one scope.
 
-    ``estimator`` is the one that bounded.
+    ``measured``: the measured lower bound.
+    ``findings``: the claims that are judged by it.
+    ``estimator``: the estimator of the bound.
     """
 
     measured: Measured
@@ -372,67 +398,70 @@ class Played:
 
 
 class CanaryGame(ABC):
-    """A game of two histories of a canary, of which claims speak; members say what is special.
+    """A game whose two worlds differ in the history of a canary; subclasses define the worlds.
 
-    ``name`` is that on the command line, ``horizon`` how long the adversary looks. Runs are
-    simulated ``chunk`` at a time. Where users are drawn by lot, claims that may count on it are
-    held against what is drawn so.
+    ``name``: name on the command line.
+    ``horizon``: time that the adversary observes.
+    ``chunk``: runs that are simulated together.
+
+    If users are sampled at random, claims that may rely on it are tested on runs that sample, too.
     """
 
     name: ClassVar[str]
     horizon: ClassVar[Horizon]
     chunk: ClassVar[int]
-    wide = True
-    """Whether many clients are simulated, so that its runs keep all workers busy."""
+    is_parallel = True
+    """Whether a run simulates many clients, so that the runs keep all workers busy."""
     trees = False
-    """Whether a rule may be one feature alone, or trees, see ``Draws.worlds``."""
+    """Whether a rule may be a single feature or boosted trees, see ``Draws.worlds``."""
     guessable = False
     """Whether the adversary may guess by an attack."""
     own_estimator: ClassVar[Estimator | None] = None
-    """What bounds epsilon by its runs, whatever a plan says; None where these are draws of two
-    worlds, as any estimator asks for.
+    """Estimator of this game, which replaces the plan's; None if any estimator can use its runs,
+    because they are draws of two worlds.
     """
 
     @abstractmethod
-    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
-        """The worlds of the game, one setting for all scopes that ask for the same canary.
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+        """The worlds of the game: one setting for all scopes that need the same canary.
 
-        InputError where the attack that is to guess reads nothing.
+        InputError if the attack by which the adversary guesses reads nothing.
         """
 
-    def looks_at(self, scoped: ScopedClaim) -> bool:
-        """Whether it plays for a claim: those of a user or a rating that papers speak of."""
+    def covers_claim(self, scoped: ScopedClaim) -> bool:
+        """Whether the game tests a claim: it is of a user, rating or interaction, in its model."""
         return scoped.scope.unit in UNITS and not scoped.outside_model
 
     def scopes(self, claims: Sequence[ScopedClaim]) -> dict[Scope, tuple[float, ...]]:
-        """The scopes in which it is looked at, for these claims, in their order; and the deltas.
+        """Scopes of the bounds that test ``claims``, in their order, with the deltas of the bounds.
 
-        A claim of a training is one of each round, and of a round that has a claim one asks what a
-        training adds up to. Of any two values it is two histories that are played, so the adjacency
-        is replacement; of one interaction the two values are that it is there or not, and another
-        one in its place would be two. A bound at the largest delta speaks at smaller ones; where a
-        claim is a formula there is one at ``RESOLVED``, too, where an estimator bounds: in one run
-        bounds pay for delta with their confidence.
+        The horizon is the game's: a claim of a training is also a claim of each round, and for a
+        claim of a round the sum over a training is measured. Adjacency "any pair" becomes
+        replacement, because the worlds are two histories; for one interaction it becomes add or
+        remove, because its two values are presence and absence, and another interaction in its
+        place would be two changes. A bound at the largest delta of a scope's claims also holds at
+        smaller deltas. If a claim is a formula, a second bound is at ``RESOLVED``; not in the
+        one-run game, whose bounds above delta 0 have less confidence.
         """
-        found, formulas = dict[Scope, float](), set()
-        for scoped in filter(self.looks_at, claims):
+        deltas, formulas = dict[Scope, float](), set()
+        for scoped in filter(self.covers_claim, claims):
             scope, adjacency = scoped.scope, scoped.scope.adjacency
             if adjacency is Adjacency.ANY_PAIR:
                 presence = scope.unit is Unit.INTERACTION
                 adjacency = Adjacency.ADD_REMOVE if presence else Adjacency.REPLACE
             scope = replace(scope, horizon=self.horizon, adjacency=adjacency)
-            found[scope] = max(found.get(scope, 0.0), scoped.delta)
+            deltas[scope] = max(deltas.get(scope, 0.0), scoped.delta)
             if scoped.curve is not None and self.own_estimator is None:
                 formulas.add(scope)
         return {
             scope: (delta, RESOLVED) if scope in formulas and delta < RESOLVED else (delta,)
-            for scope, delta in found.items()
+            for scope, delta in deltas.items()
         }
 
     def count(self, target: Target) -> int:
-        """How many bounds it samples of ``target`` at most."""
-        found = self.scopes(target.scoped_claims(Population(n_users=2, n_items=8)))
-        return sum(map(len, found.values()))
+        """Maximum number of bounds that the game measures for ``target``."""
+        scopes = self.scopes(target.scoped_claims(Population(n_users=2, n_items=8)))
+        return sum(map(len, scopes.values()))
 
     def play(
         self,
@@ -447,20 +476,20 @@ class CanaryGame(ABC):
         rng: np.random.Generator,
         parallel: Parallel = in_turn,
         store: Store | None = None,
-    ) -> Played:
-        """Bound epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
+    ) -> GameResult:
+        """Bounds epsilon at ``delta`` in a scope of ``setting``, by ``runs`` runs of each world.
 
-        Claims of the target that speak of the scope are judged by the bound and by a proof, for the
-        population of the setting; of exact bounds that of these two worlds, where their code is
-        traced. The same ``rng`` draws the same runs for another scope of the setting.
+        The target's claims in this scope are judged by the bound and by a proof, for the population
+        of the setting, and by the exact bound of these two worlds if their code is traced. The
+        same ``rng`` draws the same runs for another scope of the setting.
         """
-        claims, wider = setting.judged(scope, delta)
-        if setting.halved:
+        claims, wider = setting.get_claims(scope, delta)
+        if setting.is_halved:
             promised = [scoped.claim.epsilon for scoped in claims]
             claimed = max(filter(math.isfinite, promised), default=math.inf)
             estimator = SingleRemovalBound(estimator=estimator, claimed=claimed)
-        # One bound of a system that no clock stops, in a game that is not resumed, looks once.
-        once = not (self.wide or len(setting.bounds) > 1 or is_of_others(setting.target))
+        # Without a time limit and resumption, the runs of a single bound are used only once.
+        once = not (self.is_parallel or len(setting.bounds) > 1 or is_of_others(setting.target))
         draws = Draws(
             simulation=setting.simulation,
             name=f"{self.name} {setting.target!r} {setting.text} {setting.names} "
@@ -470,7 +499,7 @@ class CanaryGame(ABC):
             store=None if once else store or Memory(),
         )
         fitting, measuring = rng.spawn(2)
-        worlds, made = self.worlds(draws, setting, scope, runs, fitting)
+        worlds, draws_text = self.worlds(draws, setting, scope, runs, fitting)
         measured = measure(
             worlds,
             [scoped.claim for scoped in (*claims, *wider)],
@@ -481,8 +510,8 @@ class CanaryGame(ABC):
             rng=measuring,
         )
         claims += [scoped for scoped in wider if refutes(measured.bound, scoped.claim)]
-        findings = self._judge(setting, scope, measured, claims, made, accountants)
-        return Played(measured=measured, findings=findings, estimator=estimator)
+        findings = self._judge(setting, scope, measured, claims, draws_text, accountants)
+        return GameResult(measured=measured, findings=findings, estimator=estimator)
 
     def _judge(
         self,
@@ -490,27 +519,27 @@ class CanaryGame(ABC):
         scope: Scope,
         measured: Measured,
         claims: Sequence[ScopedClaim],
-        made: str,
+        draws_text: str,
         accountants: Sequence[Accountant],
     ) -> tuple[Finding, ...]:
-        """The claims judged by what was measured of runs ``made`` so, and by a proof of the two."""
+        """The claims judged by the measured bound, and by an exact bound of the two worlds."""
         note = (
             f"The {self.name} game: {setting.text}. '{setting.names[0]}' against "
-            f"'{setting.names[1]}', {made}; seen: {setting.statistic}."
+            f"'{setting.names[1]}', {draws_text}; statistic: {setting.statistic}."
         )
-        if setting.halved:
+        if setting.is_halved:
             note += (
-                " Half of what is shown is the bound: without items a user sends something, too."
+                " The bound is half the measured epsilon: users without items send something, too."
             )
         note += f" {population_of_claim(setting.target)}"
         exact: list[Bound] = []
         if setting.prove is not None:
             proof = setting.prove(measured.bound.delta)
-            note += f" {capitalized(NAME)}: {proof.check.reason}"
+            note += f" {capitalized(PROOF_CHECK)}: {proof.check.reason}"
             if proof.bound is not None:
                 exact.append(replace(proof.bound, scope=scope, tight=False))
         findings = (
-            accounting.evaluate(
+            accounting.judge_scoped_claim(
                 setting.target,
                 scoped,
                 setting.population,
@@ -521,10 +550,10 @@ class CanaryGame(ABC):
             )
             for scoped in claims
         )
-        played = f"{self.name} game {setting.played}"
+        game = f"{self.name} game {setting.scale}"
         return tuple(
             each.model_copy(
-                update={"note": " ".join(filter(None, (note, each.note))), "game": played}
+                update={"note": " ".join(filter(None, (note, each.note))), "game": game}
             )
             for each in findings
         )
@@ -532,24 +561,24 @@ class CanaryGame(ABC):
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """What is measured in a scope, and in words by how many ``runs`` of each world.
+        """The two worlds of a scope with a fitted rule, and the number of runs in words.
 
-        A quarter as many again, at most 2,000, fit the rule before.
+        The rule is fitted to other runs: a quarter of ``runs``, but at most 2,000, per world.
         """
         pilot = min(_MOST_PILOTS, -(-runs // _PILOTS))
         worlds = draws.worlds(
             setting.names,
             scope,
-            seen=str(scope.vantage),
+            source=str(scope.vantage),
             statistic=setting.statistic,
             pilot=pilot,
             rng=rng,
             budget=SampleBudget(draws=2 * runs, delta=setting.scopes[scope][0], alpha=_ALPHA),
             trees=self.trees,
         )
-        return worlds, f"{runs:,} runs of each world and {pilot:,} more that fitted the rule"
+        return worlds, f"{runs:,} runs of each world and {pilot:,} more to fit the rule"
 
 
 def vantages_of(scopes: Iterable[Scope]) -> tuple[Vantage, ...]:
-    """The vantages of these scopes, each once."""
+    """Distinct vantages of ``scopes``, in their order."""
     return tuple(dict.fromkeys(scope.vantage for scope in scopes))

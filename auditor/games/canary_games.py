@@ -1,4 +1,4 @@
-"""The games with a canary, by name."""
+"""Table of the games with a canary, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Games of a small crowd with a canary in it: of one round, and of whole trainings."""
+"""Games with a canary in a small crowd: of one round, and of whole trainings."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from fedrec_auditor.auditor.games.canary_game import (
     UPLOAD_RUNS,
     CanaryGame,
     Features,
-    Ground,
-    NotPlayed,
+    GameInputs,
+    NotRun,
     Setting,
     Simulation,
     vantages_of,
 )
 from fedrec_auditor.auditor.games.stated import (
     crowd_size,
-    drawn_by_lot,
-    of_a_crowd,
+    hides_user,
+    samples_users,
     sends_when_absent,
 )
 from fedrec_auditor.targets.compute import DEFAULT, Compute
@@ -40,22 +40,26 @@ from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Transcript, View
 
 MOST_ROUNDS = 20
-"""Rounds of a training that is played: longer ones are cut, and judged by what is claimed so."""
+"""Maximum rounds of a training in a game; longer trainings are cut, and claims are for the cut."""
 STATISTIC = (
-    "what is seen in every round, less what all data make expect at its broadcast, projected on "
-    "what the canary's message differs by on average, weighed by a logistic regression"
+    "messages of every round minus their expectation at its broadcast, projected on the mean "
+    "difference between the canary's messages of the two worlds, combined by logistic regression"
 )
-_SURE = 1e3  # a score beyond is as sure
-_COPIES = 4  # of the canary's message, for its mean, in every round
-_TRIED = 32  # the same, when canaries are compared
+_LIMIT = 1e3  # an attack's score is clipped to +- this
+_COPIES = 4  # messages of the canary per round, for their mean
+_COMPARED = 32  # messages of each canary, for their mean, when canaries are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:
-    """Trainings of ``target`` with a ``canary`` in one of two worlds, seen from some vantages.
+    """Simulates trainings with a canary in one of two worlds; the canary is the last user.
 
-    It is the last user of both. A call gives the features of ``projection.training_features``, by
-    vantage, or the score that an attack, ``by``, gives to what the histories differ by.
+    ``target``: the system.
+    ``canary``: the canary and its crowd.
+    ``vantages``: vantages for which features are returned: those of
+        ``projection.training_features``, or the score of an attack.
+    ``by``: the attack, which scores the items in which the two histories differ; None for features.
+    ``compute``: device and memory of a training.
     """
 
     target: Target
@@ -67,253 +71,259 @@ class Trainings:
 
     @property
     def messages(self) -> int:
-        """Everybody's in each round, and as many again with the canary's copies."""
+        """Messages per run: of all users in each round, twice, and copies of the canary's."""
         return (self.target.sizes.rounds or 1) * 2 * (self.canary.crowd.n_users + _COPIES)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Features of ``size`` trainings, by vantage."""
-        runs = [self._one(world, np.random.default_rng(each)) for each in seed.spawn(size)]
+        """Simulates ``size`` trainings of a world, 0 or 1, and returns features by vantage."""
+        runs = [self._run(world, np.random.default_rng(each)) for each in seed.spawn(size)]
         return {str(v): np.stack([run[v] for run in runs]) for v in self.vantages}
 
-    def _one(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
+    def _run(self, world: int, rng: np.random.Generator) -> dict[Vantage, projection.Array]:
         training, seeing, guessing = rng.spawn(3)
         data, crowd = self.canary.population(np.array([world == 0])), self.canary.crowd
         transcript = self.target.run(data, training, None, self.compute).transcript
-        others = told_by_others(crowd, self.vantages, transcript)
-        known: dict[int, projection.Expected] = {}
-        found = {}
+        others = expected_senders(crowd, self.vantages, transcript)
+        known: dict[int, projection.ExpectedMessages] = {}
+        features = {}
         for vantage in self.vantages:
             view = transcript.view(vantage, seeing)
             if self.by is not None:
-                found[vantage] = self._scored(self.by, view, guessing)
+                features[vantage] = self._score(self.by, view, guessing)
                 continue
             last = len(view.rounds) - (vantage is Vantage.PEERS)
             times = [-1] if vantage is Vantage.RELEASE else [*range(last)]
             for t in times:
                 if t not in known:
-                    heard, profiles = view.rounds[t].broadcast, self.canary.profiles
-                    known[t] = projection.expected(
-                        self.target, profiles, heard, guessing, _COPIES, others
+                    broadcast, profiles = view.rounds[t].broadcast, self.canary.profiles
+                    known[t] = projection.expect(
+                        self.target, profiles, broadcast, guessing, _COPIES, others
                     )
-            seen = [known[t] for t in times]
-            found[vantage] = projection.training_features(view, seen, data.n_users - 1)
-        return found
+            at_times = [known[t] for t in times]
+            features[vantage] = projection.training_features(view, at_times, data.n_users - 1)
+        return features
 
-    def _scored(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
-        """How much likelier the attack finds the first history, (1,)."""
+    def _score(self, attack: Attack, view: View, rng: np.random.Generator) -> projection.Array:
+        """The attack's log-odds of the first history against the second, (1,)."""
         first, second = self.canary.profiles.ratings.toarray()
         items = np.flatnonzero(first != second)
         users = np.full(len(items), self.canary.crowd.n_users)
         guess = attack.infer(view, Background(candidates=np.stack([users, items], axis=1)), rng)
         assert isinstance(guess, Scores)
         signs = np.sign(first[items] - second[items])
-        return np.array([signs @ np.clip(guess.values, -_SURE, _SURE)])
+        return np.array([signs @ np.clip(guess.values, -_LIMIT, _LIMIT)])
 
 
-def told_by_others(
+def expected_senders(
     crowd: Interactions, vantages: Sequence[Vantage], transcript: Transcript
 ) -> Interactions:
-    """Whose messages must be expected: nobody's, where the server alone sees linked messages."""
+    """Users whose messages the adversary has to predict: none if only linked messages are seen."""
     linked = tuple(vantages) == (Vantage.SERVER,) and transcript.public.parties is None
     return crowd.take(np.arange(0)) if linked else crowd
 
 
 def shortened(target: Target, quick: bool) -> Target:
-    """The target as it is played: ``MOST_ROUNDS`` rounds at most, a quarter if ``quick``."""
+    """The target of a game: at most ``MOST_ROUNDS`` rounds, a quarter of them if ``quick``."""
     return target.shortened(MOST_ROUNDS // 4 if quick else MOST_ROUNDS)
 
 
 def opening(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> Transcript:
-    """A training of one round with an honest server."""
+    """Runs a training of one round with an honest server."""
     return target.shortened(1).run(population, rng, None, compute).transcript
 
 
 def opening_with_canary(
     target: Target, population: Interactions, rng: np.random.Generator, compute: Compute = DEFAULT
 ) -> tuple[Interactions, Transcript]:
-    """The population and a canary, and a training of one round of them with an honest server.
+    """Adds a canary to the population, and runs one round of training with an honest server.
 
-    The canary has no items, or where the client fails at that those of the first user.
+    The canary has no items; if the client fails at an empty history, the items of the first user.
     """
-    nothing = canaries.joined(population, np.zeros(population.n_items, np.float32))
+    nothing = canaries.add_user(population, np.zeros(population.n_items, np.float32))
     try:
         return nothing, opening(target, nothing, rng, compute)
     except InputError:
         if not population.n_users:
             raise
     one = population.ratings[[0]].toarray()[0].astype(np.float32)
-    somebody = canaries.joined(population, one)
+    somebody = canaries.add_user(population, one)
     return somebody, opening(target, somebody, rng, compute)
 
 
-def broadcast_of(opening: Transcript) -> Broadcast | None:
-    """What the server sends first; None where nothing is broadcast."""
+def first_broadcast(opening: Transcript) -> Broadcast | None:
+    """The first broadcast of the server; None if nothing is broadcast."""
     return opening.rounds[0].broadcast if opening.rounds else None
 
 
-def loudest(
+def find_best_canary(
     target: Target,
     population: Interactions,
     scope: Scope,
     broadcasts: Sequence[Broadcast | None],
     rng: np.random.Generator,
 ) -> tuple[Canaries, int, str] | None:
-    """Of the canaries designed for ``scope``, and ``broadcasts``, those that tell most.
+    """Finds the canary and the broadcast at which the mean messages of its histories differ most.
 
-    The canary and the number of the broadcast at which its mean messages differ most, and a
-    sentence on canaries at which the client fails; None if nothing that a canary does makes a
-    difference to its messages, or there are none.
+    Candidates are the canaries designed for ``scope``, at each of ``broadcasts``. Returns the
+    canary, the index of the broadcast, and a sentence on canaries at which the client fails; None
+    if no canary's history changes its messages, or if there are no candidates.
     """
-    best, farthest = None, 0.0
+    best, largest = None, 0.0
 
     def read(canary: Canaries) -> list[float]:
-        found = []
+        squares = []
         for broadcast in broadcasts:
             sent = target, canary.profiles, broadcast
-            one, other = (projection.expected(*sent, rng, _TRIED).apart for _ in range(2))
-            # The mean of the square of one estimate would grow with its error.
-            found.append(projection.dot((one[name], other[name]) for name in one))
-        return found
+            first, second = (projection.expect(*sent, rng, _COMPARED).apart for _ in range(2))
+            # Two estimates, because the mean of the square of one would grow with its error.
+            squares.append(projection.dot((first[name], second[name]) for name in first))
+        return squares
 
-    every, refused = canaries.readable(canaries.candidates(scope, population), read)
-    left_out = canaries.left_out(refused, every)
-    for canary, found in every:
-        for number, apart in enumerate(found):
-            if apart > farthest * (1 + 1e-9):
-                best, farthest = (canary, number, left_out), apart
+    every, refused = canaries.read_all(canaries.candidates(scope, population), read)
+    left_out = canaries.describe_refusals(refused, every)
+    for canary, squares in every:
+        for number, square in enumerate(squares):
+            if square > largest * (1 + 1e-9):
+                best, largest = (canary, number, left_out), square
     return best
 
 
-def steered_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
-    """What a server might send instead of ``broadcast``, in words: one of its parts set to 0."""
-    found: dict[str, Broadcast | None] = {"": broadcast}
+def malicious_broadcasts(broadcast: Broadcast | None) -> dict[str, Broadcast | None]:
+    """Broadcasts by description: ``broadcast`` itself (""), and copies with one part set to 0."""
+    sent: dict[str, Broadcast | None] = {"": broadcast}
     for name, part in (broadcast or {}).items():
         if np.ndim(part) and np.issubdtype(np.asarray(part).dtype, np.floating):
             zeros = np.zeros_like(part)
-            found[f" at a malicious broadcast, {name} all 0"] = {**(broadcast or {}), name: zeros}
-    return found
+            sent[f" at a malicious broadcast, {name} all 0"] = {**(broadcast or {}), name: zeros}
+    return sent
 
 
 class CrowdGame(CanaryGame):
-    """A canary among a small population of the data, seen from every vantage that claims name."""
+    """A game with a canary in a small population of the data, from every vantage of the claims."""
 
     guessable = True
 
-    def length(self, target: Target, quick: bool) -> Target:
-        """The target as long as it is played."""
+    def cut_rounds(self, target: Target, quick: bool) -> Target:
+        """The target with the number of rounds of this game."""
         return target.shortened(1)
 
-    def rounds_alone(self, target: Target) -> bool:
-        """Whether uploads at one broadcast are the whole game, for those who see uploads."""
+    def draws_uploads_only(self, target: Target) -> bool:
+        """Whether the game draws only uploads at one broadcast, for vantages that see uploads."""
         return True
 
-    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
         """See ``CanaryGame``."""
         target, by = ground.target, ground.by
         users = crowd_size(target, ground.size[0], ground.interactions.n_users)
         population = canaries.small_population(
             ground.interactions, users, ground.size[1], target.catalogue
         )
-        sizes = canaries.sizes(population, count_user_features(population))
+        sizes = canaries.claim_population(population, count_user_features(population))
         _, opening = opening_with_canary(target, population, rng, ground.compute)
-        broadcast, parties = broadcast_of(opening), opening.public.parties is not None
-        asked = self.scopes(self.length(target, ground.quick).scoped_claims(sizes))
+        broadcast, parties = first_broadcast(opening), opening.public.parties is not None
+        all_deltas = self.scopes(self.cut_rounds(target, ground.quick).scoped_claims(sizes))
         if by is not None:
-            every, asked = asked, _read(by, opening, asked, rng)
-            if unread := tuple(scope for scope in every if scope not in asked):
-                yield NotPlayed(scopes=unread, reason="the attack reads nothing from there")
+            every, all_deltas = all_deltas, _readable_scopes(by, opening, all_deltas, rng)
+            if unread := tuple(scope for scope in every if scope not in all_deltas):
+                yield NotRun(scopes=unread, reason="the attack reads nothing from this vantage")
         else:
-            for setting in self.steered(ground, asked, rng):
-                asked = {scope: d for scope, d in asked.items() if scope not in setting.scopes}
+            for setting in self.designed_settings(ground, all_deltas, rng):
+                all_deltas = {s: d for s, d in all_deltas.items() if s not in setting.scopes}
                 yield setting
 
         def kind(scope: Scope) -> tuple[str, str, bool, bool]:
-            # A party of one user is another system: it draws its only row in every step.
-            rounds_alone = self.rounds_alone(target) and not parties and by is None
-            if drawn_by_lot(target) and (scope.vantage is not Vantage.SERVER or any(asked[scope])):
-                rounds_alone = False
-            of_uploads = rounds_alone and scope.vantage in rounds.UPLOADED
-            return str(scope.unit), str(scope.adjacency), of_uploads, of_a_crowd(target, scope)
+            # A party of one user would be another system, which draws its only row in every step.
+            of_uploads = self.draws_uploads_only(target) and not parties and by is None
+            if scope.vantage is not Vantage.SERVER or any(all_deltas[scope]):
+                of_uploads = of_uploads and not samples_users(target)
+            of_uploads = of_uploads and scope.vantage in rounds.UPLOADED
+            return str(scope.unit), str(scope.adjacency), of_uploads, hides_user(target, scope)
 
-        for (_, _, of_uploads, _), group in groupby(sorted(asked, key=kind), key=kind):
-            scopes = {scope: asked[scope] for scope in group}
+        for (_, _, of_uploads, _), group in groupby(sorted(all_deltas, key=kind), key=kind):
+            scopes = {scope: all_deltas[scope] for scope in group}
             yield self._make_setting(ground, population, broadcast, scopes, of_uploads, rng)
 
     def _make_setting(
         self,
-        ground: Ground,
+        ground: GameInputs,
         population: Interactions,
         broadcast: Broadcast | None,
         scopes: Mapping[Scope, tuple[float, ...]],
         of_uploads: bool,
         rng: np.random.Generator,
-    ) -> Setting | NotPlayed:
-        """The canary that tells most in these scopes, in uploads at a broadcast or in trainings."""
-        target, by, short = ground.target, ground.by, self.length(ground.target, ground.quick)
-        sizes = canaries.sizes(population, count_user_features(population))
+    ) -> Setting | NotRun:
+        """The setting of the best canary for ``scopes``, by uploads at a broadcast or trainings."""
+        target, by, short = ground.target, ground.by, self.cut_rounds(ground.target, ground.quick)
+        sizes = canaries.claim_population(population, count_user_features(population))
         scope, sent = next(iter(scopes)), {"": broadcast}
         if of_uploads and target.steerable:
-            sent = steered_broadcasts(broadcast)
+            sent = malicious_broadcasts(broadcast)
         halved = any(sends_when_absent(target, population, scope, s, rng) for s in sent.values())
         if halved:
             scope = replace(scope, adjacency=Adjacency.REPLACE)
-        choice = loudest(short, population, scope, tuple(sent.values()), rng)
+        choice = find_best_canary(short, population, scope, tuple(sent.values()), rng)
         if choice is None:
-            return NotPlayed(scopes=tuple(scopes), reason=SAME)
+            return NotRun(scopes=tuple(scopes), reason=SAME)
         canary, number, left_out = choice
         steered_by, chosen = tuple(sent.items())[number]
         vantages, length = vantages_of(scopes), short.sizes.rounds or 1
         if of_uploads:
             statistic = rounds.STATISTIC
-            played: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
+            runs: Simulation = rounds.Rounds.of(short, canary, chosen, vantages, rng, length)
         else:
             statistic = f"score of the attack: {by.reference}" if by else STATISTIC
-            played = Trainings(
+            runs = Trainings(
                 target=short, canary=canary, vantages=vantages, by=by, compute=ground.compute
             )
-        what = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
+        run_text = "one round" if self.horizon is Horizon.ROUND else f"trainings of {length} rounds"
         return Setting(
             target=short,
             population=sizes,
             names=canary.names,
             scopes=scopes,
-            simulation=played,
-            halved=halved,
+            simulation=runs,
+            is_halved=halved,
             text=(
-                f"{what} of {population.n_users} users and "
+                f"{run_text} of {population.n_users} users and "
                 f"{population.n_items - canaries.NEW_ITEMS} items of the data, "
                 f"{canaries.NEW_ITEMS} new items and a canary{steered_by}{left_out}"
             ),
-            played=f"of {sizes.n_users:,} users",
+            scale=f"of {sizes.n_users:,} users",
             statistic=statistic,
-            most=UPLOAD_RUNS if of_uploads else None,
+            max_runs=UPLOAD_RUNS if of_uploads else None,
         )
 
-    def steered(
-        self, ground: Ground, asked: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
+    def designed_settings(
+        self,
+        ground: GameInputs,
+        deltas: Mapping[Scope, tuple[float, ...]],
+        rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """Worst cases that are designed for the target; none."""
+        """Settings of worst cases that are designed for the target; there are none by default."""
         return iter(())
 
 
 class RoundGame(CrowdGame):
-    """One round of the crowd: uploads at a broadcast, and where it is seen the server's step."""
+    """One round of the crowd: uploads at a broadcast, and the server's step if it is visible."""
 
     name = "round"
     horizon = Horizon.ROUND
     chunk = 256
 
-    def steered(
-        self, ground: Ground, asked: Mapping[Scope, tuple[float, ...]], rng: np.random.Generator
+    def designed_settings(
+        self,
+        ground: GameInputs,
+        deltas: Mapping[Scope, tuple[float, ...]],
+        rng: np.random.Generator,
     ) -> Iterator[Setting]:
-        """All reports of a round at the broadcast at which those of two users are farthest apart.
+        """The setting of all reports of a round, at the broadcast that separates two users most.
 
-        Of all users of the data, all but one with the second history.
+        The number of users is that of the data; all users except one have the second history.
         """
         target, n_users = ground.target, ground.interactions.n_users
-        scopes = {s: deltas for s, deltas in asked.items() if s.vantage in rounds.UPLOADED}
+        scopes = {s: values for s, values in deltas.items() if s.vantage in rounds.UPLOADED}
         pairs = [each for each in target.designed_pairs() if each.scope.unit is Unit.REPORT]
         if not scopes or not pairs or target.sizes.reports is None:
             return
@@ -327,40 +337,40 @@ class RoundGame(CrowdGame):
             simulation=rounds.build_rounds(pair, system, vantages_of(scopes), rng, n_users - 1),
             text=(
                 f"one round of {crowd.n_users:,} users over {crowd.n_items} items at a malicious "
-                "broadcast, all others with the second history"
+                "broadcast, where all other users have the second history"
             ),
-            played=f"of {crowd.n_users:,} users",
+            scale=f"of {crowd.n_users:,} users",
             statistic=rounds.STATISTIC,
-            most=UPLOAD_RUNS,
+            max_runs=UPLOAD_RUNS,
         )
 
 
 class TrainingGame(CrowdGame):
-    """Whole trainings of the crowd; where clients keep no state, independent rounds of uploads."""
+    """Whole trainings of the crowd; independent rounds of uploads if clients keep no state."""
 
     name = "training"
     horizon = Horizon.TRAINING
     chunk = 8
 
-    def length(self, target: Target, quick: bool) -> Target:
-        """Cut, and judged by what is claimed so."""
+    def cut_rounds(self, target: Target, quick: bool) -> Target:
+        """The target with at most ``MOST_ROUNDS`` rounds; claims are judged for this length."""
         return shortened(target, quick)
 
-    def rounds_alone(self, target: Target) -> bool:
-        """Where the server may choose the broadcasts, and so the same one in every round."""
+    def draws_uploads_only(self, target: Target) -> bool:
+        """Whether the server may choose the broadcasts, and so repeat one in every round."""
         return target.steerable
 
 
-def _read(
+def _readable_scopes(
     attack: Attack,
     opening: Transcript,
-    asked: Mapping[Scope, tuple[float, ...]],
+    deltas: Mapping[Scope, tuple[float, ...]],
     rng: np.random.Generator,
 ) -> dict[Scope, tuple[float, ...]]:
     """The scopes from whose vantages the attack reads something; InputError if there are none."""
-    refused = {v: attack.refusal(opening.view(v, rng)) for v in vantages_of(asked)}
-    read = {scope: deltas for scope, deltas in asked.items() if not refused[scope.vantage]}
-    if asked and not read:
+    refused = {v: attack.refusal(opening.view(v, rng)) for v in vantages_of(deltas)}
+    read = {scope: values for scope, values in deltas.items() if not refused[scope.vantage]}
+    if deltas and not read:
         reasons = "; ".join(f"{vantage}: {why}" for vantage, why in refused.items())
         raise InputError(f"Expected a vantage from which the attack reads, got none. {reasons}")
     return read

@@ -1,4 +1,4 @@
-"""One attack on one view, the truth that scores its guesses, and success over users."""
+"""An attack on a view, the data that score its guesses, and its success over users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Attack, Background, Labels, Links, Reconstruction, Scores
-from fedrec_auditor.attacks.parts.inputs import Condensed
+from fedrec_auditor.attacks.parts.inputs import ViewWithReadings
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import Estimate
 from fedrec_auditor.auditor.machine.progress import stage
@@ -25,14 +25,18 @@ from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import View
 
 COUNT, QUICK_COUNT = 8, 4
-"""Trainings on halves of the users."""
+"""Number of trainings on halves of the users."""
 HALF_SECONDS, QUICK_HALF_SECONDS = 3600.0, 6.0
-"""Longest that they may take together, as told by their settings (``Workload``)."""
+"""Maximum seconds of all trainings on halves together, estimated by ``Workload``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halves:
-    """``included`` (k, n_users): who was in which; ``views`` of each, (k,), by vantage."""
+    """Trainings on random halves of the users, for attacks on users' presence.
+
+    ``included``: whether each training includes each user (k, n_users).
+    ``views``: views of the k trainings, by vantage.
+    """
 
     included: NDArray[np.bool_]
     views: Mapping[Vantage, tuple[View, ...]]
@@ -48,45 +52,52 @@ class Halves:
         compute: Compute,
         rng: np.random.Generator,
     ) -> Halves:
-        """Train ``count`` times, on users drawn by independent fair coins, and at least on one.
+        """Trains ``count`` times, each on users drawn independently with probability 1/2.
 
-        (Were each user in half of them, the others would give away the one.) InputError where the
-        target refuses such data.
+        Each training has at least one user. The draws are independent because, if each user were in
+        exactly half of the trainings, all other trainings would reveal the attacked one. InputError
+        if the target refuses such data.
         """
         included = rng.random((count, interactions.n_users)) < 0.5
         included[:, 0] |= ~included.any(axis=1)
         views: dict[Vantage, list[View]] = {vantage: [] for vantage in vantages}
-        for number, one in enumerate(included):
+        for number, half in enumerate(included):
             stage("training on halves of the users,", number, count)
-            some = interactions.take(np.flatnonzero(one))
-            transcript = target.run(some, rng, None, compute).transcript
-            for vantage, found in views.items():
-                found.append(transcript.view(vantage, rng).by_item())
-        return cls(included=included, views={v: tuple(found) for v, found in views.items()})
+            data = interactions.take(np.flatnonzero(half))
+            transcript = target.run(data, rng, None, compute).transcript
+            for vantage in views:
+                views[vantage].append(transcript.view(vantage, rng).by_item())
+        return cls(included=included, views={v: tuple(every) for v, every in views.items()})
 
 
 USERS, QUICK_USERS, FEWEST = 2_000, 500, 100
-"""Users of whom interactions are guessed: most, and as many at least however many the items."""
+"""Users whose interactions are guessed: maximum, quick maximum, minimum for any number of items."""
 NUMBERS = 2**23
-"""Users times items that are guessed at once: of as many numbers an attack holds a few tables."""
+"""Maximum users times items that are guessed at once; an attack has a few tables of this size."""
 SEARCHED = 2**26
-"""Messages times items that are held at once where any of all messages may be a user's."""
-Readings = dict[str, Condensed]
-"""What was read of the uploads of one training, by what it was read from."""
-_MANY = 20_000  # users from which a row says how many of them were attacked
+"""Maximum messages times items in memory, if any message may be of any user."""
+Readings = dict[str, ViewWithReadings]
+"""Readings of the uploads of one training, by their source."""
+_MANY = 20_000  # users beyond which a row states the number of attacked users
 _Guess = TypeVar("_Guess", Labels, Scores, Reconstruction, Links)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Game:
-    """An attack, what it sees, and what its guesses are scored against.
+    """An attack, its view, and the data that score its guesses.
 
-    ``target`` and ``name`` are what the rows call the audited system and the attack;
-    ``interactions`` are those trained on, ``user_vectors`` those of the training (``Run``), or
-    None. ``halves`` are trainings on halves of the users, for attacks on whole users. ``quick``
-    asks for fewer users and repetitions, ``per_user`` for what is got of each user; ``attributes``
-    are those asked for, None for all; ``confidence`` is that of the intervals. ``condensed`` keeps
-    readings of the uploads, of which the attacks on one training share one.
+    ``target``, ``name``: names of the audited system and of the attack in the rows.
+    ``attack``: the attack.
+    ``view``: the messages and public parameters that the attack sees.
+    ``interactions``: the data of the training.
+    ``user_vectors``: the user vectors of the training (``Run``), or None.
+    ``halves``: trainings on halves of the users, for attacks on users' presence.
+    ``quick``: fewer users and repetitions.
+    ``per_user``: whether rows list the success for each user.
+    ``attributes``: names of the attributes to infer; None for all.
+    ``confidence``: confidence of the intervals.
+    ``rng``: random generator of the game.
+    ``condensed``: readings of the uploads, shared by the attacks on one training.
     """
 
     target: str
@@ -104,30 +115,30 @@ class Game:
     condensed: Readings = field(default_factory=dict)
 
     @property
-    def most(self) -> int:
-        """How many users are attacked at most: fewer where tables of all items would be large."""
+    def max_users(self) -> int:
+        """Maximum number of attacked users; fewer if tables of all items would be large."""
         users = QUICK_USERS if self.quick else USERS
         return min(users, max(FEWEST, NUMBERS // max(1, self.interactions.n_items)))
 
     @property
-    def crowded(self) -> str:
-        """Why all messages without their senders are not searched; empty where they are."""
+    def too_large(self) -> str:
+        """Reason not to search messages without senders: too many; empty if they are searched."""
         entries = self.interactions.n_users * self.interactions.n_items
         if entries <= SEARCHED:
             return ""
         return (
             f"Messages without senders are searched together: their {entries:,} entries (users "
-            f"times items) are more than {SEARCHED:,}, which fit memory. Audit fewer users."
+            f"times items) exceed the {SEARCHED:,} that fit into memory. Audit fewer users."
         )
 
     def skipped(self, reason: str) -> SkippedRow:
-        """A row that says what was not played, and why."""
+        """A row with the reason why the attack, or a part of it, was not run."""
         return SkippedRow(target=self.target, attack=self.name, reason=reason)
 
     def guess(self, kind: type[_Guess], background: Background, view: View) -> _Guess:
-        """What the attack infers from ``view``.
+        """Runs the attack on ``view`` and returns its guess.
 
-        TypeError unless it is of this ``kind``, ArithmeticError if there is NaN in it.
+        TypeError unless the guess is of this ``kind``; ArithmeticError if it contains NaN.
         """
         guess = self.attack.infer(view, background, self.rng)
         if not isinstance(guess, kind):
@@ -136,16 +147,16 @@ class Game:
             values = getattr(guess, part.name)
             if isinstance(values, np.ndarray) and np.isnan(values).any():
                 raise ArithmeticError(
-                    f"Expected numbers from {self.name}, got NaN among its {part.name}. Repair it."
+                    f"Expected numbers from {self.name}, got NaN among its {part.name}. Correct it."
                 )
         return guess
 
-    def mean(self, values: NDArray[Any], least: float = 0.0) -> Estimate:
-        """The mean of one value in [``least``, 1] per user, with its interval."""
-        return metrics.mean(values, confidence=self.confidence, rng=self.rng, least=least)
+    def mean(self, values: NDArray[Any], min_value: float = 0.0) -> Estimate:
+        """The mean of one value in [``min_value``, 1] per user, with its interval."""
+        return metrics.mean(values, confidence=self.confidence, rng=self.rng, min_value=min_value)
 
     def share(self, successes: NDArray[np.bool_]) -> Estimate:
-        """The share of users of whom something is true, with its interval."""
+        """The share of users with success, from one flag per user, with its interval."""
         return metrics.share(successes, confidence=self.confidence)
 
     def roc(
@@ -156,7 +167,7 @@ class Game:
         fprs: Sequence[float],
         **more: Any,
     ) -> metrics.Roc:
-        """The curve of scores of candidates (m,), with its intervals; see ``metrics.roc``."""
+        """The ROC curve of scores of candidates (m,), with its intervals; see ``metrics.roc``."""
         return metrics.roc(
             scores, members, users, fprs=fprs, confidence=self.confidence, rng=self.rng, **more
         )
@@ -173,9 +184,15 @@ class Game:
         from_interactions: float | None = None,
         further: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> AttackRow:
-        """A row of the record; its subjects are users, or this many candidate ``pairs``.
+        """Makes a row of the record.
 
-        ``gain`` is that over the best of ``baselines``.
+        ``metric``, ``estimate``: name and value of the figure.
+        ``baselines``: values of the baselines, by name.
+        ``note``: text of the row.
+        ``pairs``: number of candidate pairs, if they are the subjects instead of users.
+        ``gain``: gain over the best of ``baselines``.
+        ``from_interactions``: figure of the same attack on the true interactions.
+        ``further``: further figures, by name.
         """
         every = self.interactions.n_users
         if every > _MANY and estimate.n < every:
@@ -203,41 +220,45 @@ class Game:
         )
 
 
-def further_figure(one: Estimate) -> FurtherFigure:
-    """An estimate as a row of the record holds it beside its figure."""
-    return FurtherFigure(value=one.value, ci_low=one.low, ci_high=one.high)
+def further_figure(estimate: Estimate) -> FurtherFigure:
+    """Converts an estimate into a further figure of a row of the record."""
+    return FurtherFigure(value=estimate.value, ci_low=estimate.low, ci_high=estimate.high)
 
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+"""Levels of the quantiles of success over users."""
 SURE = 0.9
-"""A success that is counted as read."""
+"""Minimum success with which a user counts as read."""
 FEWEST_OF_GROUP = 10
-"""Users of a group of whom a mean is told."""
+"""Minimum number of users of a group whose mean is reported."""
 _THIRDS = {
     "activity": ("fewest items", "middle third", "most items"),
     "taste": ("rare items", "middle third", "common items"),
 }
 
 
-def who_is_hit(
-    game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], what: str
+def users_row(
+    game: Game, users: NDArray[np.integer[Any]], success: NDArray[np.floating[Any]], name: str
 ) -> UsersRow:
-    """Quantiles of ``success`` (n,), in [0, 1], over ``users`` (n,), and means of groups of them.
+    """Summarises success over users: quantiles, the share of users read, and means of groups.
 
-    Intervals of quantiles are exact, from the order of the users (binomial ranks). Groups are
-    thirds by activity and by the popularity of a user's items, and the classes of each attribute.
-    ``what`` says what success is of one user. Users of whom it is NaN are left out. Each user's is
-    kept only where the game asks for it.
+    ``users``: numbers of users (n,).
+    ``success``: success per user in [0, 1] (n,); users with NaN are left out.
+    ``name``: description of a user's success.
+
+    Intervals of quantiles are exact, by binomial ranks of the ordered users. Groups are thirds by
+    activity and by the popularity of a user's items, and the classes of each attribute. The success
+    of each user is stored only if ``game.per_user``.
     """
-    some = np.isfinite(success)
-    users, success = users[some], success[some]
+    is_finite = np.isfinite(success)
+    users, success = users[is_finite], success[is_finite]
     groups: dict[str, dict[str, FurtherFigure]] = {}
-    for alike, name, members in _groups(game, users):
+    for grouping, group, members in _groups(game, users):
         if np.count_nonzero(members) >= FEWEST_OF_GROUP:
             average = game.mean(success[members])
-            groups.setdefault(alike, {})[name] = further_figure(average)
+            groups.setdefault(grouping, {})[group] = further_figure(average)
     return UsersRow(
-        success=what,
+        success=name,
         quantiles={f"{level:.0%}": _quantile(success, level, game.confidence) for level in LEVELS},
         sure=further_figure(game.share(success >= SURE)),
         groups=groups,
@@ -246,7 +267,7 @@ def who_is_hit(
 
 
 def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: float) -> FurtherFigure:
-    """The smallest success that so large a share of users does not exceed."""
+    """The smallest success that a share ``level`` of users does not exceed."""
     ordered, n, tail = np.sort(success), len(success), (1 - confidence) / 2
     low, high = (int(stats.binom.ppf(end, n, level)) for end in (tail, 1 - tail))  # ranks, from 1
     return FurtherFigure(
@@ -259,17 +280,17 @@ def _quantile(success: NDArray[np.floating[Any]], level: float, confidence: floa
 def _groups(
     game: Game, users: NDArray[np.integer[Any]]
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """What users are alike in, the group's name, and who of ``users`` (n,) is in it (n,)."""
+    """Yields the grouping, the group's name, and whether each of ``users`` is in it (n,)."""
     ratings = game.interactions.ratings
-    held = np.diff(ratings.indptr)
+    sizes = np.diff(ratings.indptr)
     popularity = np.bincount(ratings.indices, minlength=game.interactions.n_items)
-    whose = np.repeat(np.arange(len(held)), held)
-    met = np.bincount(whose, popularity[ratings.indices], len(held)) / np.maximum(held, 1)
-    for (alike, names), of_all in zip(_THIRDS.items(), (held, met), strict=True):
-        rank = stats.rankdata(of_all[users])
-        third = np.minimum((3 * (rank - 0.5) / len(users)).astype(int), 2)  # equal ones together
+    whose = np.repeat(np.arange(len(sizes)), sizes)
+    taste = np.bincount(whose, popularity[ratings.indices], len(sizes)) / np.maximum(sizes, 1)
+    for (grouping, names), values in zip(_THIRDS.items(), (sizes, taste), strict=True):
+        rank = stats.rankdata(values[users])
+        third = np.minimum((3 * (rank - 0.5) / len(users)).astype(int), 2)  # ties stay together
         for number, name in enumerate(names):
-            yield alike, name, third == number
+            yield grouping, name, third == number
     for key, attribute in sorted(game.interactions.attributes.items()):
         for code, name in enumerate(attribute.classes):
             yield key.replace("_", " "), str(name), attribute.codes[users] == code

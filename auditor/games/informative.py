@@ -1,8 +1,9 @@
-"""Which messages inform: they move the model, by numbers that can be computed with.
+"""Removes uninformative messages: messages that do not move the model, or have unusable numbers.
 
-A device that returns the model as it came says nothing. Where a training has broken down nearly all
-do, and averaged in they would hide what the others say. A number whose square leaves single
-precision, be it one hostile client's, would end the reading of all messages.
+A client that returns the model unchanged reveals nothing. If a training has broken down, nearly all
+clients do so, and their messages would hide the content of other messages in averages. A number
+whose square exceeds single precision, even of a single hostile client, would break the reading of
+all messages.
 """
 
 from __future__ import annotations
@@ -19,24 +20,26 @@ from fedrec_auditor.attacks.parts.uploads import (
     OF_THE_MODEL,
     ModelMessages,
     blocks,
-    kept,
     model_messages,
     names,
+    read_rounds,
 )
 from fedrec_auditor.attacks.readers.noisy_rows import ROUNDS
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 LARGEST = 1e13
-"""The largest number that is read: a million million squares of it add up in single precision."""
-_PROBED = 8  # rows in which most messages show that they move something
+"""Maximum number that is read: the sum of 10^12 squares of it fits into single precision."""
+_PROBED = 8  # first rows, in which most messages move something
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Informative:
-    """``view`` has those of ``sent`` messages that inform.
+    """A view with informative messages only, and counts of all messages.
 
-    ``empty`` messages moved nothing, ``oversized`` ones held numbers above ``LARGEST``,
-    infinities or NaN.
+    ``view``: the view.
+    ``sent``: number of messages before the removal.
+    ``empty``: number of messages that moved nothing.
+    ``oversized``: number of messages with numbers above ``LARGEST``, infinities or NaN.
     """
 
     view: View
@@ -46,7 +49,7 @@ class Informative:
 
     @property
     def left_out(self) -> str:
-        """Which messages are left out, a sentence; empty where none is."""
+        """Sentence on the messages that are left out; empty if there are none."""
         parts = [f"{self.empty:,} left the model as it was"] if self.empty else []
         parts += (
             [f"{self.oversized:,} hold numbers above {LARGEST:g} or NaN"] if self.oversized else []
@@ -55,71 +58,75 @@ class Informative:
 
     @property
     def refusal(self) -> str:
-        """Why nothing can be read, a sentence; empty where a message is left or none was sent."""
+        """Sentence on why nothing can be read; empty if a message remains, or none was sent."""
         return self.left_out if self.sent and self.empty + self.oversized == self.sent else ""
 
 
 def informative(view: View, unread: int = 0) -> Informative:
-    """The view without messages that say nothing; rounds without others have none.
+    """Removes uninformative messages from a view.
 
-    Linked messages are looked at, and whole ones in a random order; of parties, none. All rounds
-    are searched for empty messages, which a few rows of a message mostly answer. Numbers are looked
-    at in the rounds that are read: one pass over their messages, if one can be too large. NaN or
-    infinities are in ``unread`` ones, which the view lacks already.
+    ``unread``: number of messages with NaN or infinities, which the view lacks already.
+
+    Messages that are linked to users are checked, and whole shuffled messages; messages of parties
+    are not. Empty messages are searched in all rounds, for which a few rows of a message mostly
+    suffice. Numbers are checked in the rounds that attacks read, by one pass over their messages if
+    a number can be too large. A round without informative messages has no messages.
     """
-    linked = replace(view, rounds=tuple(map(_numbered, view.rounds)))
-    filled, empty = _without(linked, partial(_empty, linked))
-    read = {id(part) for name in names(filled) for part, _, _ in kept(filled, name, ROUNDS + 1)}
+    linked = replace(view, rounds=tuple(map(_link, view.rounds)))
+    filled, empty = _drop_messages(linked, partial(_is_empty, linked))
+    read = {
+        id(part) for name in names(filled) for part, _, _ in read_rounds(filled, name, ROUNDS + 1)
+    }
 
-    def too_large(seen: RoundView) -> NDArray[np.bool_]:
+    def is_too_large(seen: RoundView) -> NDArray[np.bool_]:
         if seen.uploads is None or id(seen) not in read:
             return np.zeros(0, dtype=np.bool_)
         return oversized(seen.uploads)
 
-    usable, large = _without(filled, too_large)
+    usable, large = _drop_messages(filled, is_too_large)
     sent = sum(len(part.uploads.users) for part in linked.rounds if part.uploads is not None)
     unread = unread if sent else 0
     return Informative(
-        view=replace(view, rounds=tuple(map(_unnumbered, view.rounds, usable.rounds))),
+        view=replace(view, rounds=tuple(map(_unlink, view.rounds, usable.rounds))),
         sent=sent + unread,
         empty=empty,
         oversized=large + unread,
     )
 
 
-def _numbered(seen: RoundView) -> RoundView:
-    """The round as if its shuffled messages were linked, by their places; reports are not whole."""
+def _link(seen: RoundView) -> RoundView:
+    """Links shuffled messages to their positions, except in rounds with reports."""
     if not seen.shuffled or any(part.kind is Kind.REPORTS for part in seen.shuffled.values()):
         return seen
     places = np.arange(len(next(iter(seen.shuffled.values()))))
     return replace(seen, shuffled=None, uploads=Uploads(places, seen.shuffled))
 
 
-def _unnumbered(before: RoundView, after: RoundView) -> RoundView:
-    """The round ``after`` with its messages unlinked again, where ``before`` has them so."""
+def _unlink(before: RoundView, after: RoundView) -> RoundView:
+    """Undoes ``_link`` for the round ``after``, if the round ``before`` is shuffled."""
     if not before.shuffled or after.shuffled:
         return after
-    left = None if after.uploads is None else after.uploads.components
-    return replace(after, shuffled=left, uploads=None)
+    shuffled = None if after.uploads is None else after.uploads.components
+    return replace(after, shuffled=shuffled, uploads=None)
 
 
-def _without(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:
-    """The view without the linked messages for which ``rule`` holds, and how many these are."""
+def _drop_messages(view: View, rule: Callable[[RoundView], NDArray[np.bool_]]) -> tuple[View, int]:
+    """Removes linked messages for which ``rule`` is true; also returns their number."""
     rounds, count = list(view.rounds), 0
     for place, seen in enumerate(view.rounds):
         if seen.uploads is None or not (out := rule(seen)).any():
             continue
         rest = np.flatnonzero(~out)
         parts = {name: part.take(rest) for name, part in seen.uploads.components.items()}
-        left = Uploads(seen.uploads.users[rest], parts) if len(rest) else None
-        rounds[place], count = replace(seen, uploads=left), count + len(out) - len(rest)
+        uploads = Uploads(seen.uploads.users[rest], parts) if len(rest) else None
+        rounds[place], count = replace(seen, uploads=uploads), count + len(out) - len(rest)
     return replace(view, rounds=tuple(rounds)), count
 
 
-def _empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
-    """Which messages of a round leave every part of the model as it was, (n,).
+def _is_empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
+    """Flags of messages of a round that leave every part of the model unchanged (n,).
 
-    None where messages say something else as well, by more than a number.
+    All flags are false if messages have other components besides single numbers.
     """
     assert seen.uploads is not None
     components = seen.uploads.components
@@ -128,12 +135,12 @@ def _empty(view: View, seen: RoundView) -> NDArray[np.bool_]:
     if not moving or any(components[name].shape for name in components.keys() - moving.keys()):
         return ~empty
     for (part,) in sorted(moving.values(), key=lambda parts: np.prod(parts[0].component.shape)):
-        empty[empty] = ~_moves(part, np.flatnonzero(empty))
+        empty[empty] = ~_is_moving(part, np.flatnonzero(empty))
     return empty
 
 
-def _moves(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which of ``clients`` move this part of the model, by its first rows or else by all."""
+def _is_moving(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Flags of ``clients`` whose messages move a part of the model: first rows, then all rows."""
     moved = np.zeros(len(clients), dtype=np.bool_)
     component, still = part.component, np.zeros(1)
     if component.shape and component.shape[0] > _PROBED:
@@ -141,24 +148,24 @@ def _moves(part: ModelMessages, clients: NDArray[np.intp]) -> NDArray[np.bool_]:
         if component.kind is Kind.MODEL:
             assert part.base is not None
             still = part.base[:_PROBED]
-        moved = _any(component.picked(clients, rows) != still)
+        moved = _any_entry(component.picked(clients, rows) != still)
     rest = np.flatnonzero(~moved)
     whole = ModelMessages(part.users[clients[rest]], component.take(clients[rest]), part.base)
     for block, _, entries in whole.changes():
-        moved[rest[block]] = _any(entries)
+        moved[rest[block]] = _any_entry(entries)
     return moved
 
 
 def oversized(uploads: Uploads) -> NDArray[np.bool_]:
-    """Flags (n,) of messages that hold numbers which are too large, or NaN."""
+    """Flags of messages with numbers above ``LARGEST`` or NaN (n,)."""
     out = np.zeros(len(uploads.users), dtype=np.bool_)
     for part in uploads.components.values():
         if part.kind in (*OF_THE_MODEL, Kind.RATINGS) and part.largest() > LARGEST:
             for rows, sent in blocks(part):
-                out[rows] |= _any(~(np.abs(sent) <= LARGEST))
+                out[rows] |= _any_entry(~(np.abs(sent) <= LARGEST))
     return out
 
 
-def _any(entries: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether any entry of each message (n, ...) is true."""
+def _any_entry(entries: NDArray[Any]) -> NDArray[np.bool_]:
+    """Flags of messages (n, ...) with at least one true entry (n,)."""
     return np.asarray(entries.any(axis=tuple(range(1, entries.ndim))))

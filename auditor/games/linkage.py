@@ -1,4 +1,4 @@
-"""Linkage, scored: which message of the last round was sent by whom who sent before?"""
+"""Scores linkage: of messages of the last round to senders of earlier messages."""
 
 from __future__ import annotations
 
@@ -11,42 +11,44 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background, Links
 from fedrec_auditor.attacks.linkage import ROUNDS
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.game import Game, who_is_hit
+from fedrec_auditor.auditor.games.game import Game, users_row
 from fedrec_auditor.reports.record.rows import AttackRow, SkippedRow
 from fedrec_auditor.targets.transcript import Kind, RoundView, Uploads, View
 
 USERS, QUICK_USERS = 600, 100
-"""Most users who are told apart."""
+"""Maximum number of users whose messages are linked."""
 
 
 def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
-    """Top-1 accuracy, mean reciprocal rank, and the share of candidates that are ruled out.
+    """Scores an attack: top-1 accuracy, mean reciprocal rank, and share of ruled-out candidates.
 
-    ``game.view`` has the server's rounds, from which the senders are taken away: of the last one,
-    and of all where its vantage is behind a proxy. Candidates are the users who sent in the last
-    round and before, as far as the attack reads; one is ruled out if it scores lower than the true
-    one, and those left are the anonymity set. Ties count as if broken at random. Baseline: chance,
-    which is the same of every message, so that a gain over it is the figure less a constant.
-    Where so few users are told apart that nothing could show (``too_few``), a row says so.
+    ``game.view`` has the server's rounds, from which senders are removed: of the last round, or of
+    all rounds if the vantage is behind a proxy. Candidates are the users who sent in the last round
+    and in earlier rounds that the attack reads. A candidate is ruled out if it scores lower than
+    the true sender; all other candidates are the anonymity set. Ties count as if broken at random.
+    The baseline is chance. It is the same for every message, so that the gain is the figure minus a
+    constant. If there are too few users for any conclusion (``too_few``), there is one row with
+    this reason.
     """
     hidden = hide(game.view, game.view.vantage, QUICK_USERS if game.quick else USERS, game.rng)
     if hidden is None or game.attack.refusal(hidden.view):
         return ()
-    if told := too_few(len(hidden.users), game.confidence):
-        return (game.skipped(told),)
+    if reason := too_few(len(hidden.users), game.confidence):
+        return (game.skipped(reason),)
     guess = game.guess(Links, Background(), hidden.view)
-    place = np.searchsorted(hidden.users, hidden.before)  # of each candidate, its user's
+    place = np.searchsorted(hidden.users, hidden.before)  # index of each candidate's user
     columns = np.argsort(place, kind="stable")[hidden.truth]
     true = guess.scores[np.arange(len(columns)), columns][:, None]
     above = (guess.scores > true).sum(axis=1)
     tied = (guess.scores == true).sum(axis=1)
     n = guess.scores.shape[1]
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, n + 1))])
-    left = float((above + tied).mean())
-    whose = "no sender" if game.view.vantage is Vantage.SHUFFLED else "the senders of earlier"
+    anonymity = float((above + tied).mean())
+    is_shuffled = game.view.vantage is Vantage.SHUFFLED
     note = (
-        f"Knows {whose} {'at all' if 'no' in whose else 'rounds'}; {n} users sent in the last "
-        f"round and before it. Mean anonymity set: {left:.1f} of {n}, by chance {(n + 1) / 2:.1f}."
+        f"The adversary knows {'no sender' if is_shuffled else 'the senders of earlier rounds'}; "
+        f"{n} users sent in the last round and before it. Mean anonymity set: {anonymity:.1f} of "
+        f"{n}, by chance {(n + 1) / 2:.1f}."
     )
     measured = {
         "linkage top-1": (np.where(above == 0, 1 / tied, 0.0), 1 / n),
@@ -54,41 +56,38 @@ def play(game: Game) -> tuple[AttackRow | SkippedRow, ...]:
         "candidates ruled out": (1 - (above + tied) / n, (n - 1) / (2 * n)),
     }
     top, *others = (
-        game.row(
-            metric,
-            game.mean(values),
-            {"random": random},
-            note,
-        )
+        game.row(metric, game.mean(values), {"random": random}, note)
         for metric, (values, random) in measured.items()
     )
     linked = measured["linkage top-1"][0]
-    hit = who_is_hit(game, hidden.users[hidden.truth], linked, "top-1 of a user's message")
-    return top.model_copy(update={"users": hit}), *others
+    by_user = users_row(game, hidden.users[hidden.truth], linked, "top-1 of a user's message")
+    return top.model_copy(update={"users": by_user}), *others
 
 
 def too_few(users: int, confidence: float) -> str:
-    """Why linking so many users could show nothing, a sentence; empty where it could.
+    """Sentence on why ``users`` users are too few for any conclusion; empty if they are enough.
 
-    Even if every message is linked rightly, the interval of top-1 begins at a^(1/n), a half of what
-    the confidence leaves (Clopper-Pearson of n in n); chance is 1/n. At 95% 4 users are needed.
+    Even if every message is linked correctly, the interval of top-1 begins at a^(1/n), where a is
+    half of 1 - ``confidence`` (Clopper-Pearson for n of n); chance is 1/n. At 95%, 4 users are
+    needed.
     """
     low = metrics.share(np.ones(users, dtype=np.bool_), confidence=confidence).low
     if low > 1 / users:
         return ""
     return (
-        f"Too few users: {users} sent in the last round and before it. Were all of them linked, "
+        f"Too few users: {users} sent in the last round and before it. If all of them were linked, "
         f"top-1 would lie in [{low:.2f}, 1] at {confidence:.0%}, and chance is {1 / users:.2f}."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """A view without senders, and the truth that was taken from it.
+    """A view without senders, and the removed senders.
 
-    ``users`` (c,) ascending are those who are told apart, ``truth`` (c,) the position among them of
-    each message of the last round, ``before`` (c,) the user of each candidate, in the attack's
-    order.
+    ``view``: the view for the attack.
+    ``users``: the c users whose messages are linked, ascending (c,).
+    ``truth``: index in ``users`` of the sender of each message of the last round (c,).
+    ``before``: user of each candidate, in the attack's order (c,).
     """
 
     view: View
@@ -97,38 +96,38 @@ class Hidden:
     before: NDArray[np.int64]
 
 
-def hide(view: View, vantage: Vantage, most: int, rng: np.random.Generator) -> Hidden | None:
-    """Take away who sent the messages of the last round, or at the proxy of the one before too.
+def hide(view: View, vantage: Vantage, max_users: int, rng: np.random.Generator) -> Hidden | None:
+    """Removes the senders of the last round; behind a proxy, also of the round before.
 
-    Up to ``most`` users are left. None where fewer than two sent in the last round and before.
+    At most ``max_users`` users remain. None if fewer than two sent in the last round and before.
     """
-    sent = [one for one in view.rounds if one.uploads is not None and len(one.uploads.users)]
+    sent = [r for r in view.rounds if r.uploads is not None and len(r.uploads.users)]
     sent = sent[-1 - (1 if vantage is Vantage.SHUFFLED else ROUNDS) :]
-    linked = [one.uploads for one in sent if one.uploads is not None]
+    linked = [r.uploads for r in sent if r.uploads is not None]
     if len(linked) < 2:
         return None
     earlier = np.concatenate([uploads.users for uploads in linked[:-1]])
     both = np.intersect1d(linked[-1].users, earlier)
-    users = np.sort(rng.permutation(both)[:most]).astype(np.int64)
+    users = np.sort(rng.permutation(both)[:max_users]).astype(np.int64)
     if len(users) < 2:
         return None
     shuffled = vantage is Vantage.SHUFFLED
     rounds, order = [], users
-    for number, (one, uploads) in enumerate(zip(sent, linked, strict=True)):
-        mine, last = np.flatnonzero(np.isin(uploads.users, users)), number == len(sent) - 1
+    for number, (seen, uploads) in enumerate(zip(sent, linked, strict=True)):
+        rows, last = np.flatnonzero(np.isin(uploads.users, users)), number == len(sent) - 1
         if shuffled or last:
-            mine = rng.permutation(mine)
-            before, order = order, uploads.users[mine].astype(np.int64)
+            rows = rng.permutation(rows)
+            before, order = order, uploads.users[rows].astype(np.int64)
         parts = {
-            name: part.take(mine)
+            name: part.take(rows)
             for name, part in uploads.components.items()
             if not (shuffled and part.kind is Kind.REPORTS)
         }
         if shuffled:
-            rounds.append(RoundView(broadcast=one.broadcast, shuffled=parts))
+            rounds.append(RoundView(broadcast=seen.broadcast, shuffled=parts))
         else:
-            names = np.arange(len(mine)) if last else uploads.users[mine]
-            rounds.append(RoundView(broadcast=one.broadcast, uploads=Uploads(names, parts)))
+            names = np.arange(len(rows)) if last else uploads.users[rows]
+            rounds.append(RoundView(broadcast=seen.broadcast, uploads=Uploads(names, parts)))
     return Hidden(
         view=replace(view, vantage=vantage, rounds=tuple(rounds)),
         users=users,

@@ -1,4 +1,4 @@
-"""The truth of a recording: what its senders held, over its items and in its senders' order."""
+"""The truth of a recording: interactions of its senders, over its items."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.recorded.recording import Manifest, Recording
 from fedrec_auditor.targets.recorded.recording_writer import Truth
 from fedrec_auditor.targets.recorded.tensors import check_regular
-from fedrec_auditor.targets.side_tables import places
+from fedrec_auditor.targets.side_tables import index_of
 
 LARGEST = 2**31
-"""Most bytes of a table of senders and users."""
+"""Maximum bytes of a table of senders and users."""
 Senders = str | Path | Mapping[Any, Any] | None
-"""User of each sender: a table, or its path; None where senders are called as users are."""
+"""User of each sender: a table or its path; None if senders have the names of users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchedTruth:
-    """The truth over a recording's items, and the row in it of each sender, -1 of others."""
+    """The truth in terms of a recording's items and senders.
+
+    ``interactions``: the true interactions, over the recording's items.
+    ``positions``: row in ``interactions`` of each sender; -1 if the sender is not a user of it.
+    ``notes``: sentences on omissions.
+    """
 
     interactions: Interactions
     positions: NDArray[np.int64]
@@ -36,54 +41,54 @@ class MatchedTruth:
 
     @classmethod
     def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
-        """That of a recording; without a truth of users of whom no interaction is known.
+        """Matches a truth to a recording; without a truth, users have no known interactions.
 
-        ``senders`` says which user each sender is, see ``attack_recording``. InputError for a
-        truth or a table that does not fit.
+        ``senders`` is the user of each sender, see ``attack_recording``. InputError for a truth or
+        a table that does not fit.
         """
         manifest, names = recording.manifest, recording.senders
-        parties = None if manifest.parties is None else _parties(recording, manifest.parties)
+        parties = None if manifest.parties is None else _party_numbers(recording, manifest.parties)
         if truth is None:
-            sizes = [file.count for each in recording.rounds for file in each.uploads]
+            sizes = [file.count for part in recording.rounds for file in part.uploads]
             nothing = sparse.csr_array((max(1, len(names), *sizes, 0), manifest.n_items))
             return cls(
                 interactions=Interactions.of(nothing, name=recording.path.name),
                 positions=np.arange(len(names)) if parties is None else parties,
             )
-        interactions, notes = _over_items(truth.interactions, manifest)
+        interactions, notes = _reindex_items(truth.interactions, manifest)
         if parties is not None:
             return cls(interactions=interactions, positions=parties, notes=notes)
-        positions = _positions(_translated(names, senders), interactions)
+        positions = _find_rows(_translate(names, senders), interactions)
         unknown = np.flatnonzero(positions < 0)
         if len(unknown):
             example = str(names[unknown[0]])[:40]
             route = manifest.route or recording.shown
             if len(unknown) == len(names) or route is not Vantage.SERVER:
-                hint = "Give a table of all of them, or --senders sender,user for pseudonyms."
+                hint = "Give a truth with all senders, or --senders sender,user for pseudonyms."
                 raise InputError(
-                    f"Expected the users who sent in the truth, got none for {len(unknown):,} of "
-                    f"{len(names):,} senders, such as {example!r}. {hint}"
+                    f"Expected a user of the truth for each sender, got none for {len(unknown):,} "
+                    f"of {len(names):,} senders, such as {example!r}. {hint}"
                 )
             notes += (
-                f"Of {len(names):,} senders {len(unknown):,} are not in the truth, such as "
-                f"{example!r}: their messages are left out.",
+                f"{len(unknown):,} of {len(names):,} senders, such as {example!r}, are not in the "
+                "truth: their messages are left out.",
             )
         return cls(interactions=interactions, positions=positions, notes=notes)
 
 
-def _parties(recording: Recording, count: int) -> NDArray[np.int64]:
-    """The senders as numbers of parties."""
-    numbers = _numbers(recording.senders)
+def _party_numbers(recording: Recording, count: int) -> NDArray[np.int64]:
+    """The senders as numbers of parties, 0 to ``count`` - 1."""
+    numbers = _to_integers(recording.senders)
     if numbers is None or ((numbers < 0) | (numbers >= count)).any():
         raise InputError(
-            f"Expected parties 0 to {count - 1} as senders of {recording.path}, got others. "
-            "Number them."
+            f"Expected parties 0 to {count - 1} as senders of {recording.path}, got other names. "
+            "Use the numbers of the parties."
         )
     return numbers
 
 
-def _translated(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
-    """The users whom the senders are, as far as a table says; without one the senders."""
+def _translate(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
+    """User names of the senders by a table, "" if it lacks a sender; without a table, ``names``."""
     if senders is None or not len(names):
         return names
     table = senders if isinstance(senders, Mapping) else _read_senders(Path(senders))
@@ -93,7 +98,7 @@ def _translated(names: NDArray[Any], senders: Senders) -> NDArray[Any]:
 
 def _read_senders(path: Path) -> dict[str, str]:
     check_regular(path, LARGEST, "a table of senders and users")
-    found: dict[str, str] = {}
+    users: dict[str, str] = {}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file, strict=True)
@@ -101,24 +106,24 @@ def _read_senders(path: Path) -> dict[str, str]:
             if head != ["sender", "user"]:
                 raise InputError(
                     f"Expected the columns sender,user in {path}, got {','.join(head)!r:.60}. "
-                    "Name them so."
+                    "Rename the columns."
                 )
             for row in rows:
-                if len(row) != 2 or row[0] in found:
+                if len(row) != 2 or row[0] in users:
                     raise InputError(
-                        f"Expected one line sender,user of each sender in {path}, got "
-                        f"{','.join(row)!r:.60} in line {rows.line_num}. Mend it."
+                        f"Expected one line sender,user per sender in {path}, got "
+                        f"{','.join(row)!r:.60} in line {rows.line_num}. Correct the line."
                     )
-                found[row[0]] = row[1]
+                users[row[0]] = row[1]
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(
-            f"Expected a CSV file in UTF-8 at {path}, got: {error}. Mend it."
+            f"Expected a CSV file in UTF-8 at {path}, got: {error}. Correct the file."
         ) from error
-    return found
+    return users
 
 
-def _numbers(names: NDArray[Any]) -> NDArray[np.int64] | None:
-    """Names as whole numbers; None if one is not. Those that are empty are -1."""
+def _to_integers(names: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Converts names to integers, empty names to -1; None if a name is not an integer."""
     if names.dtype.kind != "U":
         return names.astype(np.int64)
     if not all(name == "" or (name.isascii() and name.lstrip("-").isdecimal()) for name in names):
@@ -129,43 +134,43 @@ def _numbers(names: NDArray[Any]) -> NDArray[np.int64] | None:
         return None
 
 
-def _positions(names: NDArray[Any], interactions: Interactions) -> NDArray[np.int64]:
-    """The row of each name among the users, -1 of those who are none."""
+def _find_rows(names: NDArray[Any], interactions: Interactions) -> NDArray[np.int64]:
+    """Row of each name among the users; -1 for names that are not users."""
     wanted: NDArray[Any] | None
     among: NDArray[Any]
     if interactions.names:
         wanted, among = names.astype(np.str_), np.array(interactions.names, dtype=np.str_)
     else:
-        wanted, among = _numbers(names), interactions.users
+        wanted, among = _to_integers(names), interactions.users
     if wanted is None or not len(among):
         return np.full(len(names), -1)
-    return places(wanted, among)
+    return index_of(wanted, among)
 
 
-def _over_items(
+def _reindex_items(
     interactions: Interactions, manifest: Manifest
 ) -> tuple[Interactions, tuple[str, ...]]:
-    """The truth with the recording's items as columns, in its order."""
+    """The truth with the recording's items as columns, in their order; and notes on omissions."""
     ids = np.arange(manifest.n_items) if manifest.items is None else np.array(manifest.items)
-    theirs: NDArray[Any] = interactions.items
+    items: NDArray[Any] = interactions.items
     if ids.dtype.kind == "U":
-        theirs = np.array(interactions.titles or interactions.items.astype(np.str_), dtype=np.str_)
-    if np.array_equal(ids, theirs):
+        items = np.array(interactions.titles or interactions.items.astype(np.str_), dtype=np.str_)
+    if np.array_equal(ids, items):
         return interactions, ()
-    column = places(theirs, ids)
+    column = index_of(items, ids)
     if (column < 0).all():
         raise InputError(
-            f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got others, "
-            f"such as {theirs[0]!s:.40}. Give the items' identifiers in the manifest."
+            f"Expected items of the recording, such as {ids[0]!s:.40}, in the truth, got other "
+            f"items, such as {items[0]!s:.40}. Give the items' identifiers in the manifest."
         )
     table = interactions.ratings
-    kept = column[table.indices] >= 0
-    some = interactions.keep(kept)
+    is_recorded = column[table.indices] >= 0
+    some = interactions.keep(is_recorded)
     to = column[some.ratings.indices]
     rows = np.repeat(np.arange(interactions.n_users), np.diff(some.ratings.indptr))
-    by = np.lexsort((to, rows))
+    order = np.lexsort((to, rows))
     ratings = sparse.csr_array(
-        (some.ratings.data[by], to[by], some.ratings.indptr),
+        (some.ratings.data[order], to[order], some.ratings.indptr),
         shape=(interactions.n_users, manifest.n_items),
     )
     here = np.flatnonzero(column >= 0)
@@ -175,19 +180,19 @@ def _over_items(
     if interactions.genres is not None:
         genres = np.zeros((manifest.n_items, interactions.genres.shape[1]), np.bool_)
         genres[column[here]] = interactions.genres[here]
-    lost = int(np.count_nonzero(~kept))
-    told = (
-        f"Of {len(kept):,} interactions of the truth {lost:,} are of items that the recording does "
-        "not have: they are left out."
+    lost = int(np.count_nonzero(~is_recorded))
+    note = (
+        f"Among {len(is_recorded):,} interactions of the truth, {lost:,} are of items that the "
+        "recording does not have: they are left out."
     )
     return (
         replace(
             some,
             items=np.arange(manifest.n_items),
             ratings=ratings,
-            timestamps=None if some.timestamps is None else some.timestamps[by],
+            timestamps=None if some.timestamps is None else some.timestamps[order],
             genres=genres,
             titles=tuple(titles) if interactions.titles else (),
         ),
-        (told,) if lost else (),
+        (note,) if lost else (),
     )

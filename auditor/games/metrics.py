@@ -17,20 +17,21 @@ from fedrec_auditor.accountants.statements import check_confidence
 from fedrec_auditor.attacks.parts.supervised import f1_of_classes, macro_f1, placements
 from fedrec_auditor.targets.compiled import compiled
 
-# How well an attack did: point estimates with confidence intervals over users.
+# Success of an attack: point estimates with confidence intervals over users.
 #
-# Every interval, but the exact one of a share, is a percentile bootstrap over users, the unit that
-# is sampled: all replicates at once, as weights times per-user statistics. A bootstrap of n users
-# is too narrow by the bias of its variance, (n - 1) / n, and by the quantiles of Student's t over
-# those of the normal distribution: intervals are widened by both (Hesterberg 2015, What teachers
-# should know about the bootstrap); of one user nothing is told. A statistic that is the same for
-# every user leaves the bootstrap nothing to vary. Its interval then is the exact binomial one for n
-# of n users: others may be as different as can be, but no more of them than are missed by n with
-# probability a/2.
+# Every interval is a percentile bootstrap over users, the unit that is sampled, except the exact
+# interval of a share. All replicates are computed at once, as weights times per-user statistics. A
+# bootstrap of n users is too narrow in two ways: its variance is biased by (n - 1) / n, and
+# quantiles of Student's t exceed the quantiles of the normal distribution. Intervals are widened by
+# both factors (Hesterberg 2015, What teachers should know about the bootstrap). The interval of a
+# single user is the whole range. If a statistic is the same for every user, the bootstrap does not
+# vary, and the interval is the exact binomial one for n of n users: users outside of the sample may
+# differ in any way, but their share is at most the one that a sample of n misses with probability
+# a/2.
 
 REPLICATES = 1000
 POINTS = 60
-"""Points of a curve that is kept."""
+"""Number of points at which a curve is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,27 +46,27 @@ class Estimate:
 
 
 def mean(
-    values: NDArray[Any], *, confidence: float, rng: np.random.Generator, least: float = 0.0
+    values: NDArray[Any], *, confidence: float, rng: np.random.Generator, min_value: float = 0.0
 ) -> Estimate:
-    """Mean of one value in [``least``, 1] a user: (n,)."""
+    """Mean of values (n,), one in [``min_value``, 1] per user, with its bootstrap interval."""
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0 or not np.isfinite(data).all():
-        raise InputError("Expected at least one finite value, got none or NaN. Repair the attack.")
-    replicates = resampled(len(data), rng) @ data / len(data)
-    return percentile_interval(float(data.mean()), replicates, len(data), confidence, least)
+        raise InputError("Expected at least one finite value, got none or NaN. Correct the attack.")
+    replicates = draw_weights(len(data), rng) @ data / len(data)
+    return percentile_interval(float(data.mean()), replicates, len(data), confidence, min_value)
 
 
 def share(successes: NDArray[np.bool_], *, confidence: float) -> Estimate:
-    """Share of users of whom something is true, with the exact (Clopper-Pearson) interval."""
+    """Share of true entries, one per user, with the exact (Clopper-Pearson) interval."""
     n, k = len(successes), int(np.count_nonzero(successes))
-    found = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
+    ends = stats.binomtest(k, n).proportion_ci(check_confidence(confidence), method="exact")
     return Estimate(
-        value=k / n, low=float(found.low), high=float(found.high), confidence=confidence, n=n
+        value=k / n, low=float(ends.low), high=float(ends.high), confidence=confidence, n=n
     )
 
 
 def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """F1 of a guessed set for every user, (n, M) against (n, M); 1 where both are empty."""
+    """F1 of each user's guessed set of items, (n,), from flags (n, M); 1 if both are empty."""
     both = np.count_nonzero(guessed & truth, axis=1)
     sizes = np.count_nonzero(guessed, axis=1) + np.count_nonzero(truth, axis=1)
     return np.asarray(np.divide(2.0 * both, sizes, out=np.ones(len(sizes)), where=sizes > 0))
@@ -73,10 +74,12 @@ def set_f1(guessed: NDArray[np.bool_], truth: NDArray[np.bool_]) -> NDArray[np.f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocBand:
-    """A curve and its pointwise band: shares of members found at shares of non-members accused.
+    """ROC curve with its pointwise confidence band, at k false positive rates.
 
-    ``fpr``, ``tpr``, ``low`` and ``high`` are (k,), evenly spaced in the logarithm of ``fpr`` from
-    the resolution, 1 / number of non-members, up to 1.
+    ``fpr``: share of non-members that are accused (k,), evenly spaced in its logarithm from the
+        resolution, 1 / number of non-members, up to 1.
+    ``tpr``: share of members that are found (k,).
+    ``low``, ``high``: ends of the interval of ``tpr`` (k,).
     """
 
     fpr: NDArray[np.float64]
@@ -87,10 +90,13 @@ class RocBand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roc:
-    """Area under the curve, shares of members found at chosen rates of accusation, and the curve.
+    """ROC curve of an attack, its area, and true positive rates at chosen false positive rates.
 
-    ``tpr`` has those rates that are not below the resolution. ``auc_gain`` and ``tpr_gain`` are how
-    far these are above those of other scores, if there are some.
+    ``auc``: area under the curve.
+    ``tpr``: true positive rate by false positive rate; rates below the resolution are absent.
+    ``band``: the curve and its band.
+    ``auc_gain``, ``tpr_gain``: difference of ``auc`` and ``tpr`` from the baseline's; None and
+        empty without a baseline.
     """
 
     auc: Estimate
@@ -101,12 +107,12 @@ class Roc:
 
 
 def auc(scores: NDArray[Any], members: NDArray[np.bool_]) -> float:
-    """P(a member scores higher than a non-member) + P(tie) / 2, over candidates (m,)."""
+    """Area under the ROC curve: P(a member scores above a non-member) + P(tie) / 2."""
     return float(_curve(scores, members, np.empty(0))[0])
 
 
 def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> float:
-    """Share of members found while at most ``fpr`` of the non-members are accused.
+    """True positive rate: share of members found while at most ``fpr`` of non-members are accused.
 
     Among equal scores the adversary accuses at random, so the curve is linear across ties.
     InputError if ``fpr`` is below the resolution, 1 / number of non-members.
@@ -118,22 +124,22 @@ def tpr_at_fpr(scores: NDArray[Any], members: NDArray[np.bool_], fpr: float) -> 
 def auc_of_users(
     scores: NDArray[Any], members: NDArray[np.bool_], users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
-    """``auc`` of each user's candidates alone, in ascending order of users: (n,).
+    """Computes ``auc`` over the candidates of each user separately: (n,), users ascending.
 
-    NaN for users without both kinds.
+    NaN for users without members or without non-members.
     """
     names, cluster = np.unique(users, return_inverse=True)
     order = np.lexsort((scores, cluster))
     ranked = scores[order]
     first = np.append(True, (np.diff(cluster[order]) != 0) | (ranked[1:] != ranked[:-1]))
-    # Average rank of ties, among all candidates in this order; then among the user's own.
+    # Average rank of ties among all candidates in this order, then within each user's candidates.
     rank = np.empty(len(scores))
     rank[order] = stats.rankdata(np.cumsum(first))
     sizes = np.bincount(cluster, minlength=len(names))
-    held = np.bincount(cluster, weights=members, minlength=len(names))
+    positives = np.bincount(cluster, weights=members, minlength=len(names))
     ranks = np.bincount(cluster, weights=members * rank, minlength=len(names))
-    total = ranks - held * (np.cumsum(sizes) - sizes) - held * (held + 1) / 2
-    pairs = held * (sizes - held)
+    total = ranks - positives * (np.cumsum(sizes) - sizes) - positives * (positives + 1) / 2
+    pairs = positives * (sizes - positives)
     return np.asarray(np.divide(total, pairs, out=np.full(len(names), np.nan), where=pairs > 0))
 
 
@@ -146,28 +152,32 @@ def roc(
     confidence: float,
     rng: np.random.Generator,
     trainings: NDArray[np.integer[Any]] | None = None,
-    beside: NDArray[Any] | None = None,
+    baseline: NDArray[Any] | None = None,
 ) -> Roc:
-    """``auc``, ``tpr_at_fpr`` at each of ``fprs`` and the curve, with intervals over users.
+    """Computes the ROC curve, its area and its height at ``fprs``, with intervals over users.
 
-    Those of the gain over the scores ``beside`` (m,) are paired: both are of the same users drawn.
-
-    ``users`` (m,) says whose each candidate is: candidates of one user are drawn in or out
-    together, and the thresholds are found anew in each replicate. So are those of one of several
-    ``trainings`` (m,), where chance is shared: a candidate then counts as often as its user is
-    drawn times as often as its training is, which covers at least as often as is said (Owen 2007,
-    The pigeonhole bootstrap).
+    ``scores``: score per candidate (m,).
+    ``members``: whether each candidate is a member (m,).
+    ``users``: user of each candidate (m,). Candidates of one user are resampled together, and
+        thresholds are recomputed in each replicate.
+    ``fprs``: false positive rates; rates below the resolution are left out.
+    ``trainings``: training of each candidate (m,), if several trainings share randomness. They are
+        resampled, too: the weight of a candidate is the number of draws of its user times the
+        number of draws of its training, which covers at least as often as stated (Owen 2007, The
+        pigeonhole bootstrap).
+    ``baseline``: other scores of the candidates (m,). The interval of the gain is paired: both
+        curves are computed from the same resampled users.
     """
     names, cluster = np.unique(users, return_inverse=True)
     negatives = int(np.count_nonzero(~members))
-    asked = [fpr for fpr in fprs if _resolved(fpr, negatives)]
+    resolved = [fpr for fpr in fprs if _is_resolved(fpr, negatives)]
     grid = np.geomspace(1 / max(negatives, 1), 1.0, POINTS)
-    rates = np.concatenate([asked, grid])
-    weights = resampled(len(names), rng)
+    rates = np.concatenate([resolved, grid])
+    weights = draw_weights(len(names), rng)
     groups, group = np.unique(
         np.zeros_like(cluster) if trainings is None else trainings, return_inverse=True
     )
-    again = resampled(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
+    again = draw_weights(len(groups), rng) if len(groups) > 1 else np.ones((REPLICATES, 1))
 
     def drawn(scored: NDArray[Any]) -> NDArray[np.float64]:
         return areas_and_heights(scored, members, rates, (cluster, group), (weights, again))
@@ -175,29 +185,29 @@ def roc(
     value, replicates = _curve(scores, members, rates), drawn(scores)
     # A replicate without members or non-members has no curve.
     whole = np.isfinite(replicates[:, 0])
-    n, k = len(names), 1 + len(asked)
+    n, k = len(names), 1 + len(resolved)
     figures = _intervals(value[:k], replicates[whole, :k], n, confidence, 0.0)
     gains = []
-    if beside is not None:
-        gain = value - _curve(beside, members, rates)
-        gained = (replicates - drawn(beside))[whole, :k]
+    if baseline is not None:
+        gain = value - _curve(baseline, members, rates)
+        gained = (replicates - drawn(baseline))[whole, :k]
         gains = _intervals(gain[:k], gained, n, confidence, -1.0)
-    low, high = _between(value[k:], replicates[whole, k:], n, confidence, 0.0)
+    low, high = _interval_ends(value[k:], replicates[whole, k:], n, confidence, 0.0)
     return Roc(
         auc=figures[0],
-        tpr=dict(zip(asked, figures[1:], strict=True)),
+        tpr=dict(zip(resolved, figures[1:], strict=True)),
         band=RocBand(fpr=grid, tpr=value[k:], low=low, high=high),
         auc_gain=gains[0] if gains else None,
-        tpr_gain=dict(zip(asked, gains[1:], strict=False)),
+        tpr_gain=dict(zip(resolved, gains[1:], strict=False)),
     )
 
 
 def _curve(
     scores: NDArray[Any], members: NDArray[np.bool_], rates: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The area under the curve and its heights at ``rates`` (k,): (1 + k,)."""
-    alike, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
-    (curve,) = areas_and_heights(scores, members, rates, (alike, alike), (once, once))
+    """Area under the curve and its heights at ``rates`` (k,): (1 + k,)."""
+    cluster, once = np.zeros(len(scores), dtype=np.int64), np.ones((1, 1))
+    (curve,) = areas_and_heights(scores, members, rates, (cluster, cluster), (once, once))
     return np.asarray(curve)
 
 
@@ -206,68 +216,64 @@ def _intervals(
     replicates: NDArray[np.float64],
     n: int,
     confidence: float,
-    least: float,
+    min_value: float,
 ) -> list[Estimate]:
-    """The ``percentile_interval`` of each value, (k,) with (b, k)."""
+    """``percentile_interval`` of each of ``values`` (k,), by ``replicates`` (b, k)."""
     return [
-        percentile_interval(float(value), some, n, confidence, least)
+        percentile_interval(float(value), some, n, confidence, min_value)
         for value, some in zip(values, replicates.T, strict=True)
     ]
 
 
-def _resolved(fpr: float, negatives: int) -> bool:
+def _is_resolved(fpr: float, negatives: int) -> bool:
     return 1.0 - 1e-9 <= fpr * negatives < negatives
 
 
 def _check_fpr(members: NDArray[np.bool_], fpr: float) -> None:
     negatives = int(np.count_nonzero(~members))
-    if not _resolved(fpr, negatives):
+    if not _is_resolved(fpr, negatives):
         raise InputError(
             f"Expected fpr in [1/{negatives}, 1), the resolution of {negatives} non-members, "
             f"got fpr={fpr!r}. Give more non-members or a larger fpr."
         )
 
 
-def resampled(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """How often each of n subjects is drawn in each replicate: (REPLICATES, n)."""
+def draw_weights(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draws the number of times that each of n subjects occurs per replicate: (REPLICATES, n)."""
     draws = rng.integers(n, size=(REPLICATES, n)) + n * np.arange(REPLICATES)[:, None]
     counts = np.bincount(draws.ravel(), minlength=n * REPLICATES)
     return counts.reshape(REPLICATES, n).astype(np.float64)
 
 
 def percentile_interval(
-    value: float,
-    replicates: NDArray[np.float64],
-    n: int,
-    confidence: float,
-    least: float = 0.0,
+    value: float, replicates: NDArray[np.float64], n: int, confidence: float, min_value: float = 0.0
 ) -> Estimate:
-    """Percentile interval in [``least``, 1], widened to the binomial one where nothing varies."""
-    ends = _between(np.array([value]), replicates[:, None], n, confidence, least)
+    """Percentile interval in [``min_value``, 1]; an end without variation is the binomial one."""
+    ends = _interval_ends(np.array([value]), replicates[:, None], n, confidence, min_value)
     low, high = (float(end[0]) for end in ends)
     missed = 1 - ((1 - confidence) / 2) ** (1 / n)
     if value - low <= 1e-9:
-        low = value - missed * (value - least)
+        low = value - missed * (value - min_value)
     if high - value <= 1e-9:
         high = value + missed * (1 - value)
     return Estimate(value=value, low=low, high=high, confidence=confidence, n=n)
 
 
-def _between(
+def _interval_ends(
     values: NDArray[np.float64],
     replicates: NDArray[np.float64],
     n: int,
     confidence: float,
-    least: float,
+    min_value: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends of the intervals of ``values`` (k,) by ``replicates`` (b, k) over n users: (k,) each."""
+    """Lower and upper ends (k,) of intervals of ``values`` (k,), by ``replicates`` (b, k)."""
     tail = (1 - check_confidence(confidence)) / 2
     if n < 2:
-        return np.full(len(values), least), np.ones(len(values))
+        return np.full(len(values), min_value), np.ones(len(values))
     low, high = np.quantile(replicates, [tail, 1 - tail], axis=0)
     wider = math.sqrt(n / (n - 1)) * stats.t.isf(tail, n - 1) / stats.norm.isf(tail)
     return (
-        (values - wider * (values - low).clip(min=0)).clip(min=least),
+        (values - wider * (values - low).clip(min=0)).clip(min=min_value),
         (values + wider * (high - values).clip(min=0)).clip(max=1.0),
     )
 
@@ -282,17 +288,21 @@ def areas_and_heights(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """The area under each curve and its heights at ``rates`` (k,) of accusation: (b, 1 + k).
+    """Area under the ROC curve, and its heights at ``rates``, for b weightings: (b, 1 + k).
 
-    Of candidates (m,), each of a user and of a training, the two ``clusters`` (m,), a curve counts
-    one as often as its row of the two ``weights``, (b, users) and (b, trainings), says: once the
-    product of both. Curves are linear across equal scores; NaN where a weighting leaves no members
-    or no others. InputError for NaN among ``scores``, or candidates of one kind only.
+    ``scores``, ``members``: score of each candidate (m,), and whether it is a member (m,).
+    ``rates``: false positive rates (k,).
+    ``clusters``: user and training of each candidate (m,).
+    ``weights``: weight of each user (b, users) and of each training (b, trainings); the weight of a
+        candidate is the product of both.
+
+    Curves are linear across equal scores. NaN if a weighting leaves no members or no non-members.
+    InputError if ``scores`` contain NaN, or if all candidates are members or all are not.
     """
     if np.isnan(scores).any():
-        raise InputError("Expected scores that are numbers, got NaN. Repair the attack.")
+        raise InputError("Expected scores that are numbers, got NaN. Correct the attack.")
     if members.all() or not members.any():
-        raise InputError("Expected members and non-members, got one kind only. Give both.")
+        raise InputError("Expected members and non-members, got only one of both. Give both.")
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     last = np.append(ranked[1:] != ranked[:-1], True)
@@ -315,7 +325,7 @@ def _total(
     clusters: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
     weights: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """The weight of the ``chosen`` candidates (m,) in each weighting: (b,)."""
+    """Total weight of the ``chosen`` candidates (m,) in each weighting: (b,)."""
     counts = np.zeros([part.shape[1] for part in weights])
     np.add.at(counts, tuple(cluster[chosen] for cluster in clusters), 1.0)
     return np.asarray(np.einsum("bt,bt->b", weights[0] @ counts, weights[1]))
@@ -331,10 +341,12 @@ def _fill(
     rates: tuple[NDArray[np.float64], NDArray[np.int64]],
     results: NDArray[np.float64],
 ) -> None:
-    """Fill ``results``: each of the ascending ``rates`` has its column.
+    """Fills ``results`` (b, 1 + k).
 
-    ``candidates`` come by falling score: 1 for a member and 0 for another, whether it is the last
-    of equal scores, its user and its training. ``totals`` are of members and of others.
+    ``candidates``: in descending order of scores, four arrays (m,): 1 for a member and 0 for a
+        non-member, whether the candidate is the last of equal scores, its user, its training.
+    ``totals``: total weight of members and of non-members (b,).
+    ``rates``: ascending false positive rates, and the column of ``results`` for each.
     """
     is_member, is_last, users, trainings = candidates
     of_users, of_trainings = weights
@@ -361,34 +373,39 @@ def _fill(
         results[b, rates[1][k:]] = 1.0
 
 
-# How well classes were guessed, over users and draws of the known: several averages of F1, AUC.
+# Success of guesses of classes, over users and draws of the known users: averages of F1, AUC.
 #
-# An interval covers both what is sampled: users, by a percentile bootstrap of the mean over draws
-# (or, of AUC, by its placement values, DeLong et al. 1988, on the scale of log-odds, where few
-# users make an interval that is as wrong on one side as on the other, Qin and Hotilovac 2008), and
-# draws of the known users, by Student's t of the draws' figures. The two half-widths are added in
-# squares, the square-and-add rule (Zou and Donner 2008). Draws are tested on users that partly
-# differ, so the second includes some of the first: the interval errs on the wide side.
+# An interval covers two sources of variation. The first is the sample of users: percentile
+# bootstrap of the mean over draws. For AUC, placement values are used instead (DeLong et al. 1988),
+# on the scale of log-odds, where the interval of few users errs as often on one side as on the
+# other (Qin and Hotilovac 2008). The second is the draw of the known users: Student's t over the
+# draws' figures. The two half-widths are added in squares, the square-and-add rule (Zou and Donner
+# 2008). Draws are tested on users that partly differ, so the second source includes some of the
+# first: the interval errs on the wide side.
 #
-# Of a class with few users all may be guessed right, or wrong, and no replicate shows that others
-# are not. The replicates of macro F1, also of its gain over other guesses of the same users, are
-# drawn again with half a user more of each class, of whom a coin says whether the guess is right
-# (for shares, Agresti and Coull 1998); the interval holds both. A class of which there is no user
-# in the sample counts as 0 and as 1.
+# In a class with few users all guesses may be right, or all wrong, so that no replicate varies. The
+# replicates of macro F1, and of its gain over other guesses of the same users, are therefore
+# computed a second time with half a user more in each class, whose guess is right with probability
+# 1/2 (for shares, Agresti and Coull 1998); the interval contains the intervals of both. For
+# balanced accuracy, a class without users in the sample counts as 0 in one computation and as 1 in
+# another.
 
-NOT_ASKED = -1
+CLASS_KNOWN = -1
 MACRO, BALANCED, AUC, CERTAIN = "macro F1", "balanced accuracy", "AUC", "read for certain"
 GAIN = "gain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guesses:
-    """What was guessed of n users in r draws, of C classes.
+    """Guesses of the class of each of n users, in r draws of the known users.
 
-    ``truth`` (n,) are codes, ``guessed`` (r, n) codes, or ``NOT_ASKED`` of users whose class was
-    known in that draw, and ``scores`` (r, n, C), larger for likelier classes, or None. ``shares``
-    (r, C) are of who guesses without looking, and each class so often: of ``guessed`` only who is
-    asked then counts, and tallies have the expected hits.
+    ``truth``: code of each user's class (n,).
+    ``guessed``: guessed codes (r, n); ``CLASS_KNOWN`` for a user whose class is known in that draw.
+    ``classes``: number C of classes.
+    ``scores``: score of each class (r, n, C), larger if it is more likely; or None.
+    ``shares``: probability of guessing each class, independent of the user (r, C), for a random
+        guesser; or None. If given, tallies have expected hits, and ``guessed`` only marks
+        ``CLASS_KNOWN``.
     """
 
     truth: NDArray[np.int64]
@@ -399,12 +416,12 @@ class Guesses:
 
     @property
     def tallies(self) -> NDArray[np.float64]:
-        """A one-hot (r, n, 3, C): of each user's class if guessed right, the class, the guess."""
-        eye = np.eye(self.classes + 1, self.classes)  # of no class the last row: it guesses none
-        asked = (self.guessed != NOT_ASKED)[:, :, None]
-        truth = eye[self.truth][None] * asked
-        said = eye[self.guessed] if self.shares is None else self.shares[:, None]
-        guessed = said * asked
+        """One-hot codes (r, n, 3, C) of the class if guessed right, the class, and the guess."""
+        eye = np.eye(self.classes + 1, self.classes)  # the last row is 0: a guess of no class
+        is_unknown = (self.guessed != CLASS_KNOWN)[:, :, None]
+        truth = eye[self.truth][None] * is_unknown
+        guess = eye[self.guessed] if self.shares is None else self.shares[:, None]
+        guessed = guess * is_unknown
         return np.stack([truth * guessed, truth, guessed], axis=2)
 
 
@@ -416,14 +433,14 @@ def _weighted_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _micro_f1(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F1 of all guesses together: the share of right ones."""
+    """F1 of all guesses together: the share of right guesses."""
     return ratio(tally[..., 0, :].sum(axis=-1), tally[..., 1, :].sum(axis=-1))
 
 
 def _balanced(tally: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the classes that occur of the share found."""
-    found = ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
-    return ratio(found, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
+    """Mean recall of the classes that occur."""
+    recalls = ratio(tally[..., 0, :], tally[..., 1, :]).sum(axis=-1)
+    return ratio(recalls, (tally[..., 1, :] > 0).sum(axis=-1).astype(np.float64))
 
 
 _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
@@ -435,59 +452,62 @@ _FIGURES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 
 
 def estimates(
-    found: Guesses, *, confidence: float, rng: np.random.Generator, beside: Guesses | None = None
+    guess: Guesses, *, confidence: float, rng: np.random.Generator, baseline: Guesses | None = None
 ) -> dict[str, Estimate]:
-    """Every figure, a mean over draws, with its interval; no AUC without scores.
+    """Every figure of ``guess``, a mean over draws, with its interval; no AUC without scores.
 
-    ``GAIN`` is by how much macro F1 is above that of the guesses ``beside``, in the same draws.
+    ``GAIN`` is the macro F1 minus the macro F1 of ``baseline``, in the same draws.
     """
-    tallies = found.tallies
+    tallies = guess.tallies
     _, n, _, classes = tallies.shape
     subjects = int(np.count_nonzero(tallies.any(axis=(0, 2, 3))))
-    weights = resampled(n, rng)
+    weights = draw_weights(n, rng)
     per_draw, replicates = tallies.sum(axis=1), _replicates(tallies, weights)
-    seen = float((per_draw[:, 1] > 0).mean())
-    # Half a user more of each class, whom a coin says to be guessed right: (b, 3, C).
+    occurring = float((per_draw[:, 1] > 0).mean())
+    # Half a user more of each class, guessed right with probability 1/2: (b, 3, C).
     right = rng.integers(2, size=(len(weights), classes)) / 2
     coins = np.stack([right, np.full(right.shape, 0.5), right], axis=1)
     out = {}
     for name, figure in _FIGURES.items():
-        each = figure(per_draw)
-        value, drawn = float(each.mean()), [figure(replicates).mean(axis=0)]
+        figures = figure(per_draw)
+        value, drawn = float(figures.mean()), [figure(replicates).mean(axis=0)]
         if name == MACRO:
             drawn.append(figure(replicates + coins).mean(axis=0))
         if name == BALANCED:
-            drawn += [drawn[0] * seen, drawn[0] * seen + 1 - seen]
-        out[name] = _hull(value, drawn, each, subjects, confidence)
-        if name == MACRO and beside is not None:
-            others, theirs = beside.tallies, macro_f1_of(beside)
-            bent = macro_f1(others.sum(axis=1)) - theirs  # F1 of mean hits, less the mean F1
-            below = macro_f1(_replicates(others, weights)).mean(axis=0) - bent.mean()
-            drawn, gained = [one - below for one in drawn], each - theirs
+            drawn += [drawn[0] * occurring, drawn[0] * occurring + 1 - occurring]
+        out[name] = _hull(value, drawn, figures, subjects, confidence)
+        if name == MACRO and baseline is not None:
+            guessing, random = baseline.tallies, macro_f1_per_draw(baseline)
+            bias = macro_f1(guessing.sum(axis=1)) - random  # F1 of mean hits minus mean F1
+            below = macro_f1(_replicates(guessing, weights)).mean(axis=0) - bias.mean()
+            drawn, gained = [one - below for one in drawn], figures - random
             out[GAIN] = _hull(float(gained.mean()), drawn, gained, subjects, confidence, -1.0)
-    if found.scores is not None:
-        out[AUC] = _auc(found, subjects, confidence)
+    if guess.scores is not None:
+        out[AUC] = _auc(guess, subjects, confidence)
     return out
 
 
-def macro_f1_of(found: Guesses) -> NDArray[np.float64]:
-    """The macro F1 alone, of each draw (r,); exactly expected of who guesses without looking."""
-    per_draw = found.tallies.sum(axis=1)
-    if found.shares is None:
+def macro_f1_per_draw(guesses: Guesses) -> NDArray[np.float64]:
+    """Macro F1 of each draw (r,); for a random guesser (``shares``) the exact expectation."""
+    per_draw = guesses.tallies.sum(axis=1)
+    if guesses.shares is None:
         return macro_f1(per_draw)
-    pairs = zip(per_draw[:, 1], found.shares, strict=True)
+    pairs = zip(per_draw[:, 1], guesses.shares, strict=True)
     return np.array([stratified_guess_f1(counts, shares) for counts, shares in pairs])
 
 
-def mean_of(found: Guesses) -> float:
-    """The macro F1 alone, a mean over draws."""
-    return float(macro_f1_of(found).mean())
+def mean_macro_f1(guesses: Guesses) -> float:
+    """Macro F1, a mean over draws."""
+    return float(macro_f1_per_draw(guesses).mean())
 
 
 def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.float64]) -> float:
-    """Exact expected macro F1 of guessing class c with probability p_c, whoever the user.
+    """Exact expected macro F1 if class c is guessed with probability p_c for every user.
 
-    With n_c true members of n, K ~ Binomial(n, p_c) guesses hit K n_c / n of them on average, so
+    ``counts``: number n_c of users of each class (C,), n in all.
+    ``probabilities``: p_c of each class (C,).
+
+    K ~ Binomial(n, p_c) guesses of class c hit K n_c / n users on average, so
     E F1_c = sum over K of P(K) 2 K (n_c / n) / (K + n_c).
     """
     n = round(float(counts.sum()))
@@ -499,7 +519,7 @@ def stratified_guess_f1(counts: NDArray[np.floating], probabilities: NDArray[np.
 
 
 def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Tallies (r, n, 3, C) of the users drawn by ``weights`` (b, n): (r, b, 3, C)."""
+    """Sums of ``tallies`` (r, n, 3, C) over users with ``weights`` (b, n): (r, b, 3, C)."""
     r, n, _, classes = tallies.shape
     return (weights @ tallies.reshape(r, n, -1)).reshape(r, -1, 3, classes)
 
@@ -507,30 +527,30 @@ def _replicates(tallies: NDArray[np.float64], weights: NDArray[np.float64]) -> N
 def _hull(
     value: float,
     drawn: list[NDArray[np.float64]],
-    each: NDArray[np.float64],
+    figures: NDArray[np.float64],
     subjects: int,
     confidence: float,
-    least: float = 0.0,
+    min_value: float = 0.0,
 ) -> Estimate:
-    """The interval that holds those of all replicates ``drawn``, widened as ``_both`` does."""
-    ends = [percentile_interval(value, one, subjects, confidence, least) for one in drawn]
+    """Smallest interval around those of all sets of replicates ``drawn``, widened by draws."""
+    ends = [percentile_interval(value, one, subjects, confidence, min_value) for one in drawn]
     low, high = min(one.low for one in ends), max(one.high for one in ends)
-    return _both(replace(ends[0], low=low, high=high), each, least)
+    return _widen(replace(ends[0], low=low, high=high), figures, min_value)
 
 
-def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
+def _auc(guesses: Guesses, subjects: int, confidence: float) -> Estimate:
     """Mean over draws and classes of the area under each class's ROC against all others."""
-    assert found.scores is not None
-    influence = np.zeros(len(found.truth))
-    each = np.full(len(found.guessed), 0.5)
-    for draw, guessed in enumerate(found.guessed):
-        asked = np.flatnonzero(guessed != NOT_ASKED)
-        places = placements(found.truth[asked], found.scores[draw][asked])
-        if not places:
+    assert guesses.scores is not None
+    influence = np.zeros(len(guesses.truth))
+    areas = np.full(len(guesses.guessed), 0.5)
+    for draw, guessed in enumerate(guesses.guessed):
+        unknown = np.flatnonzero(guessed != CLASS_KNOWN)
+        placed = placements(guesses.truth[unknown], guesses.scores[draw][unknown])
+        if not placed:
             continue
-        each[draw] = np.mean([area for area, _ in places])
-        influence[asked] += np.mean([one for _, one in places], axis=0) / len(each)
-    value = float(each.mean())
+        areas[draw] = np.mean([area for area, _ in placed])
+        influence[unknown] += np.mean([one for _, one in placed], axis=0) / len(areas)
+    value = float(areas.mean())
     half = float(np.sqrt(np.square(influence).sum()))
     if half > 0 and 0 < value < 1 and subjects > 1:
         half *= float(stats.t.isf((1 - confidence) / 2, subjects - 1)) / (value * (1 - value))
@@ -538,19 +558,19 @@ def _auc(found: Guesses, subjects: int, confidence: float) -> Estimate:
         users = Estimate(value=value, low=low, high=high, confidence=confidence, n=subjects)
     else:
         users = percentile_interval(value, np.array([value]), subjects, confidence)
-    return _both(users, each)
+    return _widen(users, areas)
 
 
-def _both(users: Estimate, each: NDArray[np.float64], least: float = 0.0) -> Estimate:
-    """The interval over users, widened by what the figures (r,) of the draws vary."""
-    draws = len(each)
+def _widen(users: Estimate, figures: NDArray[np.float64], min_value: float = 0.0) -> Estimate:
+    """The interval over users, widened by the spread of the ``figures`` (r,) of the draws."""
+    draws = len(figures)
     spread = 0.0
     if draws > 1:
         tail = (1 - users.confidence) / 2
-        spread = float(stats.t.isf(tail, draws - 1) * each.std(ddof=1) / np.sqrt(draws))
+        spread = float(stats.t.isf(tail, draws - 1) * figures.std(ddof=1) / np.sqrt(draws))
     return Estimate(
         value=users.value,
-        low=max(least, users.value - float(np.hypot(users.value - users.low, spread))),
+        low=max(min_value, users.value - float(np.hypot(users.value - users.low, spread))),
         high=min(1.0, users.value + float(np.hypot(users.high - users.value, spread))),
         confidence=users.confidence,
         n=users.n,
@@ -558,5 +578,5 @@ def _both(users: Estimate, each: NDArray[np.float64], least: float = 0.0) -> Est
 
 
 def ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``part / whole``, 0 where the whole is 0."""
+    """Computes ``part / whole``, and 0 where ``whole`` is not positive."""
     return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(part)), where=whole > 0))

@@ -1,4 +1,4 @@
-"""The one-run game: many canary users in one training, a coin for each history, and scores."""
+"""The one-run game: one training with many canaries, each with a random one of two histories."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fedrec_auditor.auditor.games.canary_game import (
     CanaryGame,
     Draws,
     Features,
-    Ground,
-    NotPlayed,
+    GameInputs,
+    NotRun,
     Setting,
     vantages_of,
 )
-from fedrec_auditor.auditor.games.crowd_game import told_by_others
+from fedrec_auditor.auditor.games.crowd_game import expected_senders
 from fedrec_auditor.auditor.games.projection import Array
-from fedrec_auditor.auditor.games.stated import of_a_crowd, sends_when_absent
+from fedrec_auditor.auditor.games.stated import hides_user, sends_when_absent
 from fedrec_auditor.auditor.worlds.one_run import OneRun, with_coins
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 from fedrec_auditor.targets.components import Component, Kind
@@ -40,25 +40,28 @@ from fedrec_auditor.targets.systems.base import Population, Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 STATISTIC = (
-    "what is seen in every round, less what all data make expect at the first broadcast, solved "
-    "for what each canary's message differs by there, of items in those of its two histories"
+    "messages of every round minus their expectation at the first broadcast, solved for the "
+    "difference of each canary's messages there; in item tables, for items of its histories only"
 )
-_STAGES = 4  # of a training, over each of which scores are averaged: known coins are few
-_NUMBERS = 1 << 23  # of messages made at once
-_RIDGE = 1e-3  # of the mean square of directions: some may be sums of others
-_PRECISE = 1e-4  # of the solution
+_MAX_STAGES = 4  # maximum stages over which scores are averaged, because known coins are few
+_NUMBERS = 1 << 23  # numbers of messages made at once
+_RIDGE = 1e-3  # relative to the mean square of directions, some of which may be dependent
+_TOLERANCE = 1e-4  # relative error of the solution
 _TINY = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """By how much the canaries' first messages differ from their second ones, in one component.
+    """Difference between the first and the second message of m canaries, in one component.
 
-    ``values`` (m, q) are the differences; of a table of all items in the rows of each canary's own
-    items only, which hold nearly all that a history says there; of one of all users in its own row.
-    ``matrix`` (m, p) has them in their places. ``middle`` (m,) are the inner products with the mean
-    of both messages, half the difference of their squares. ``total``, of ``shape``, is the sum of
-    all messages, of canaries their mean; None where it is not expected.
+    ``values``: the differences (m, q). In an item table, only rows of the canary's own items, which
+        contain nearly all information on a history; in a user table, only the canary's row.
+    ``matrix``: the differences at their places in the component's new rows, flat (m, p).
+    ``middle``: inner products of the differences with the mean of both messages (m,), half the
+        difference of their squares.
+    ``shape``: shape of the new rows.
+    ``total``: expected sum of all messages (of canaries, the mean of both), of ``shape``; None if
+        there is no expectation.
     """
 
     values: NDArray[np.float32]
@@ -71,35 +74,42 @@ class Direction:
     def of(
         cls, sent: Component, others: Component | None, start: Array, canaries: Canaries
     ) -> Direction:
-        """Of the first histories of all canaries, then of the second ones, a message each."""
+        """Computes the direction of a component.
+
+        ``sent``: one message per history: of all canaries' first histories, then all second ones.
+        ``others``: messages of all other users, or None.
+        ``start``: value from which messages move.
+        """
         count = len(canaries)
         whose = np.tile(np.arange(count), 2)
-        both = np.concatenate([each for _, each in _read(sent, whose, start, canaries)])
-        one, other = both[:count], both[count:]
-        values, width = one - other, math.prod(sent.shape[1:])
-        middle = 0.5 * (np.einsum("ij,ij->i", one, one) - np.einsum("ij,ij->i", other, other))
-        if _of_one(sent, start):
-            matrix = _placed(values, np.arange(count)[:, None], width, count)
-            mean = np.asarray(0.5 * (one + other), float)
+        both = np.concatenate([block for _, block in _read_changes(sent, whose, start, canaries)])
+        first, second = both[:count], both[count:]
+        values, width = first - second, math.prod(sent.shape[1:])
+        middle = 0.5 * (np.einsum("ij,ij->i", first, first) - np.einsum("ij,ij->i", second, second))
+        if _is_user_row(sent, start):
+            matrix = _place_values(values, np.arange(count)[:, None], width, count)
+            mean = np.asarray(0.5 * (first + second), float)
             return cls(values, matrix, middle, (count, *sent.shape[1:]), mean)
         shape, matrix = sent.shape, values
-        if canaries.of_items(shape):
-            shape = canaries.seen(shape)
-            matrix = _placed(values, canaries.items - canaries.known, width, shape[0])
+        if canaries.is_item_table(shape):
+            shape = canaries.new_shape(shape)
+            matrix = _place_values(values, canaries.items - canaries.known, width, shape[0])
         total = None
         if others is not None and sent.kind not in (Kind.REPORTS, Kind.BITS):
-            total = 0.5 * canaries.total(sent) + canaries.total(others)
-            total = total - (count + len(others)) * canaries.rows(start)
+            total = 0.5 * canaries.new_total(sent) + canaries.new_total(others)
+            total = total - (count + len(others)) * canaries.new_rows(start)
         return cls(values, matrix, middle, shape, total)
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """Scores of canaries along the directions of their messages at one broadcast, by component.
+    """Scores canaries along the directions of their messages at one broadcast.
 
-    Of changes of the model where models are sent; of reports the gradients behind them, if they are
-    kept, else the reports themselves, whose sums are not expected. ``shapes`` are arrays of the
-    shapes of directions, all 0 where these are.
+    ``canaries``: the canaries.
+    ``directions``: direction of each component: of changes of the model if models are sent; for
+        reports, of the gradients before randomization if they are stored, else of the reports,
+        whose sums have no expectation.
+    ``shapes``: arrays of the shapes of the directions, 0 if the direction is 0.
     """
 
     canaries: Canaries
@@ -116,97 +126,97 @@ class Scorer:
         rng: np.random.Generator,
         compute: Compute,
     ) -> Scorer:
-        """By one upload of either history of every canary, and of all ``others``."""
+        """Makes a scorer from one upload of each history of each canary, and of all ``others``."""
         own = np.tile(canaries.crowd.n_users + np.arange(len(canaries)), 2)
-        heard, rest = (
-            projection.addressed(broadcast, rows) for rows in (own, np.arange(others.n_users))
+        received, rest = (
+            projection.received_by(broadcast, rows) for rows in (own, np.arange(others.n_users))
         )
         sending, crowding = rng.spawn(2)
-        sent = target.upload(canaries.profiles, heard, sending, 1, compute).components
-        theirs: Mapping[str, Component] = {}
+        sent = target.upload(canaries.profiles, received, sending, 1, compute).components
+        crowd: Mapping[str, Component] = {}
         if others.n_users:
-            theirs = target.upload(others, rest, crowding, 1, compute).components
-        plain, start = projection.plain, projection.start
-        found = {
+            crowd = target.upload(others, rest, crowding, 1, compute).components
+        plain, base_of = projection.before_noise, projection.base_of
+        directions = {
             name: Direction.of(
                 plain(part),
-                plain(theirs[name]) if name in theirs else None,
-                start(part, name, heard),
+                plain(crowd[name]) if name in crowd else None,
+                base_of(part, name, received),
                 canaries,
             )
             for name, part in sent.items()
         }
-        shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in found.items()}
-        return cls(canaries, found, shapes)
+        shapes = {n: np.broadcast_to(float(d.values.any()), d.shape) for n, d in directions.items()}
+        return cls(canaries, directions, shapes)
 
     def features(self, view: View, vantage: Vantage) -> Array:
-        """Scores (m, f) by what ``vantage`` sees: a column a stage of the training and a source.
+        """Scores (m, f) from a ``vantage``: one column per stage of the training and per source.
 
-        ``view`` is its view, or that of the server where it sees sums: they are a function of what
-        is sent, of which only the rows that are looked at are made. The steps of broadcasts tell
-        there what messages in the clear add to those that are summed.
+        ``view`` is the view of this vantage, or the server's view if the vantage sees sums: sums
+        are computed from the messages, but only in the rows that are scored. For such vantages,
+        the steps between broadcasts are a further source, if some messages are sent in the clear.
         """
         rounds = view.rounds
-        models = [self._rows(each.broadcast) for each in rounds]
-        steps = itertools.starmap(projection.step, itertools.pairwise(models))
+        models = [self._new_rows(each.broadcast) for each in rounds]
+        steps = itertools.starmap(projection.model_step, itertools.pairwise(models))
         if vantage is Vantage.RELEASE:
-            found = [self._summed(models, 1)]
+            scores = [self._solve_sums(models, 1)]
         elif vantage is Vantage.PEERS:
-            found = [self._summed(steps, len(rounds) - 1)]
+            scores = [self._solve_sums(steps, len(rounds) - 1)]
         elif vantage is Vantage.SERVER and view.public.parties is None:
             sources = [
-                [(sent, each.broadcast) for each in rounds if (sent := each.uploads) is not None],
-                [(sent, each.broadcast) for each in rounds if (sent := each.clear) is not None],
+                [(sent, seen.broadcast) for seen in rounds if (sent := seen.uploads) is not None],
+                [(sent, seen.broadcast) for seen in rounds if (sent := seen.clear) is not None],
             ]
-            found = [_by_stage(list(itertools.starmap(self._linked, s))) for s in sources if s]
+            scores = [_by_stage(list(itertools.starmap(self._score_own, s))) for s in sources if s]
         else:
-            found = [self._summed(self._sums(view, models), len(rounds))]
-            if any(each.clear is not None for each in rounds):
-                found.append(self._summed(steps, len(rounds) - 1))
-        return np.column_stack([np.zeros((len(self.canaries), 0)), *found])
+            scores = [self._solve_sums(self._yield_sums(view, models), len(rounds))]
+            if any(seen.clear is not None for seen in rounds):
+                scores.append(self._solve_sums(steps, len(rounds) - 1))
+        return np.column_stack([np.zeros((len(self.canaries), 0)), *scores])
 
-    def _rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
-        return {name: self.canaries.rows(part) for name, part in (model or {}).items()}
+    def _new_rows(self, model: Broadcast | None) -> dict[str, NDArray[Any]]:
+        return {name: self.canaries.new_rows(part) for name, part in (model or {}).items()}
 
-    def _sums(
+    def _yield_sums(
         self, view: View, models: list[dict[str, NDArray[Any]]]
     ) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """How far the sums of messages are from the broadcast, a round after the other."""
+        """Yields the sums of messages minus the broadcast, round by round."""
         for seen, model in zip(view.rounds, models, strict=True):
             parts = seen.uploads.components if seen.uploads is not None else {}
-            totals = {name: self.canaries.total(part) for name, part in parts.items()}
-            yield projection.change(totals, model, max(map(len, parts.values()), default=0))
+            totals = {name: self.canaries.new_total(part) for name, part in parts.items()}
+            yield projection.subtract(totals, model, max(map(len, parts.values()), default=0))
 
-    def _linked(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
-        """Inner products of canaries' own messages with their directions, (m,), less the middle.
+    def _score_own(self, uploads: Uploads, broadcast: Broadcast | None) -> Array:
+        """Inner products of canaries' own messages with their directions, minus the middle (m,).
 
-        In units of the directions' lengths; 0 for canaries that send nothing.
+        The unit is the length of the direction; 0 for canaries without a message.
         """
         scores, squares = (np.full(len(self.canaries), number) for number in (0.0, _TINY))
-        mine = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
-        whose = np.asarray(uploads.users[mine] - self.canaries.crowd.n_users, np.intp)
-        parts = {name: part.take(mine) for name, part in uploads.components.items()}
-        pairs = self._matched({name: self.canaries.seen(p.shape) for name, p in parts.items()})
+        rows = np.flatnonzero(uploads.users >= self.canaries.crowd.n_users)
+        whose = np.asarray(uploads.users[rows] - self.canaries.crowd.n_users, np.intp)
+        parts = {name: part.take(rows) for name, part in uploads.components.items()}
+        pairs = self._match({name: self.canaries.new_shape(p.shape) for name, p in parts.items()})
         for name, key in pairs:
-            along, start = self.directions[key], projection.start(parts[name], name, broadcast)
-            for block, sent in _read(parts[name], whose, start, self.canaries):
+            along, start = self.directions[key], projection.base_of(parts[name], name, broadcast)
+            for block, sent in _read_changes(parts[name], whose, start, self.canaries):
                 values = along.values[block]
                 scores[block] += np.einsum("ij,ij->i", values, sent)
                 scores[block] -= along.middle[block] if key == name else 0.0
                 squares[block] += np.einsum("ij,ij->i", values, values)
         return np.asarray(scores / np.sqrt(squares))
 
-    def _summed(self, rounds: Iterable[Mapping[str, NDArray[Any]]], count: int) -> Array:
-        """How much of each canary's direction is in sums of messages, (m, stages).
+    def _solve_sums(self, rounds: Iterable[Mapping[str, NDArray[Any]]], count: int) -> Array:
+        """Coefficient of each canary's direction in sums of messages, (m, stages).
 
-        Directions need not be orthogonal: solved by least squares with a small ridge, in units of
-        deviations.
+        Directions need not be orthogonal: the coefficients are solved by least squares with a small
+        ridge, in units of deviations. ``count`` is the number of ``rounds``.
         """
-        stages, each = [], iter(rounds)
+        stages, remaining = [], iter(rounds)
         for size in map(len, _stages(count)):
             stages.append(dict[str, Array]())
-            for parts in itertools.islice(each, size):
-                for key, rest in self._rests(parts):
+            for parts in itertools.islice(remaining, size):
+                for key, rest in self._yield_rests(parts):
                     stages[-1][key] = stages[-1].get(key, 0.0) + rest.ravel() / size
         used = {key: self.directions[key].matrix for stage in stages for key in stage}
         if not used:
@@ -218,16 +228,15 @@ class Scorer:
         scale, solved = sparse.diags_array(1.0 / (squares + ridge)), []
         for stage in stages:
             sums = sum(used[key] @ rest.astype(np.float32) for key, rest in stage.items())
-            solved.append(cg(gram, np.asarray(sums, float), rtol=_PRECISE, M=scale)[0])
+            solved.append(cg(gram, np.asarray(sums, float), rtol=_TOLERANCE, M=scale)[0])
         return np.asarray(np.sqrt(squares)[:, None] * np.stack(solved, axis=1))
 
-    def _rests(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
-        """Sums of messages less what is expected of them, by component, in units of the rest.
+    def _yield_rests(self, parts: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Array]]:
+        """Yields sums of messages minus their expectation, by component, in units of the residual.
 
-        What is expected is as much as there is of it in what is seen: steps are of a length that is
-        not looked up.
+        The expectation is scaled to fit the sums, because the length of steps is unknown.
         """
-        pairs = self._matched({name: np.shape(part) for name, part in parts.items()})
+        pairs = self._match({name: np.shape(part) for name, part in parts.items()})
         rest = {name: np.asarray(parts[name], float) for name, _ in pairs}
         expected = {name: self.directions[key].total for name, key in pairs}
         known = {name: total for name, total in expected.items() if total is not None}
@@ -235,53 +244,55 @@ class Scorer:
         share /= projection.dot((total, total) for total in known.values()) + _TINY
         for name, total in known.items():
             rest[name] = rest[name] - share * total
-        square = projection.dot((left, left) for left in rest.values())
+        square = projection.dot((part, part) for part in rest.values())
         scale = math.sqrt(square / max(1, sum(r.size for r in rest.values()))) + _TINY
         yield from ((key, rest[name] / scale) for name, key in pairs)
 
-    def _matched(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
-        """Parts that have a direction, each with its component's name; if none has, by its shape.
+    def _match(self, shapes: Mapping[str, tuple[int, ...]]) -> list[tuple[str, str]]:
+        """Pairs of a part and the component on whose direction it is projected.
 
-        So noise that is replaced, or a model of another name, is looked at along what it hides.
+        Parts are matched by name; if no part has a direction of its own, by shape, so that noise
+        that is replaced, or a model of another name, is projected on the hidden component.
         """
-        found = [
+        pairs = [
             (name, key)
             for name, shape in shapes.items()
-            if (key := projection.matched(name, shape, self.shapes)) is not None
+            if (key := projection.match_component(name, shape, self.shapes)) is not None
         ]
-        own = [(name, key) for name, key in found if name == key and self.shapes[key].any()]
-        return own or [(name, key) for name, key in found if shapes[name]]
+        own = [(name, key) for name, key in pairs if name == key and self.shapes[key].any()]
+        return own or [(name, key) for name, key in pairs if shapes[name]]
 
 
-def _read(
+def _read_changes(
     sent: Component, whose: NDArray[np.intp], start: Array, canaries: Canaries
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.float32]]]:
-    """What canaries sent, less ``start``, of items in the rows of their own: whose, and (b, q).
+    """Yields blocks of canaries' messages minus ``start``: the canaries (b,) and numbers (b, q).
 
-    ``whose`` (n,) are the canaries of the messages; by blocks that are not too many numbers.
+    ``whose`` are the canaries of the messages (n,). In item tables, only the rows of a canary's own
+    items are read.
     """
-    picks, begun = canaries.of_items(sent.shape), np.asarray(start, np.float32)
+    picks, base = canaries.is_item_table(sent.shape), np.asarray(start, np.float32)
     shape = (canaries.items.shape[1], *sent.shape[1:]) if picks else sent.shape
     step = max(1, _NUMBERS // max(1, math.prod(shape)))
     for at in range(0, len(whose), step):
         block = np.arange(at, min(at + step, len(whose)))
         rows = canaries.items[whose[block]]
-        each: Any = begun
-        if begun.ndim and (picks or _of_one(sent, begun)):
-            each = begun[rows if picks else block[:, None]]
-        numbers = (sent.picked(block, rows) if picks else sent.dense(block)) - each
+        base_rows: Any = base
+        if base.ndim and (picks or _is_user_row(sent, base)):
+            base_rows = base[rows if picks else block[:, None]]
+        numbers = (sent.picked(block, rows) if picks else sent.dense(block)) - base_rows
         yield whose[block], np.asarray(numbers, np.float32).reshape(len(block), -1)
 
 
-def _of_one(sent: Component, start: NDArray[Any]) -> bool:
-    """Whether each message is a row of a table that has one for every user."""
+def _is_user_row(sent: Component, start: NDArray[Any]) -> bool:
+    """Whether each message is one row of a table with one row per user."""
     return sent.shape[:1] == (1,) and start.shape == (len(sent), *sent.shape[1:])
 
 
-def _placed(
+def _place_values(
     values: NDArray[np.float32], rows: NDArray[np.intp], width: int, count: int
 ) -> sparse.csr_array:
-    """Rows (m, k) of tables (count, width) that have ``values`` (m, k width): (m, count width)."""
+    """Sparse matrix (m, count * width): ``values`` (m, k * width) at ``rows`` (m, k) of tables."""
     places = rows[:, :, None] * width + np.arange(width)
     ends = np.arange(len(rows) + 1) * values.shape[1]
     numbers = values.ravel(), places.ravel(), ends
@@ -289,8 +300,8 @@ def _placed(
 
 
 def _stages(count: int) -> list[NDArray[np.intp]]:
-    """Rounds in stages of a training."""
-    return np.array_split(np.arange(count), min(count, _STAGES)) if count else []
+    """Splits the rounds of a training into stages."""
+    return np.array_split(np.arange(count), min(count, _MAX_STAGES)) if count else []
 
 
 def _by_stage(scores: Sequence[Array]) -> Array:
@@ -299,15 +310,20 @@ def _by_stage(scores: Sequence[Array]) -> Array:
 
 
 COINS = "coins"
-"""The features that are no vantage's: 1 for a canary with its first history, 0 with its second."""
+"""Key of the features with the truth: 1 for a canary with its first history, 0 with its second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedTraining:
-    """A training of ``target`` on a crowd and its ``canaries``, as some vantages see it.
+    """Simulates a training on a crowd and its canaries, and scores the canaries.
 
-    The adversary knows the crowd, both histories of every canary, and the broadcast at which it
-    expects: the first, and for the release that itself.
+    ``target``: the system.
+    ``canaries``: the canaries and their crowd.
+    ``vantages``: vantages for which scores are returned.
+    ``compute``: device and memory of the training.
+
+    The adversary knows the crowd, both histories of every canary, and the broadcast for which
+    messages are expected: the first one, or for the release the release itself.
     """
 
     target: Target
@@ -318,21 +334,21 @@ class SharedTraining:
 
     @property
     def messages(self) -> int:
-        """All users' of the training."""
+        """Number of users in the training."""
         return self.canaries.crowd.n_users + len(self.canaries)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """One training, whatever ``size``: features (m, f) by vantage, and ``COINS`` (m, 1)."""
+        """Runs one training for any ``size``: scores (m, f) by vantage, and ``COINS`` (m, 1)."""
         tossing, crowd_game, seeing, guessing = np.random.default_rng(seed).spawn(4)
         first = tossing.random(len(self.canaries)) < 0.5
         data = self.canaries.population(first)
         transcript = self.target.run(data, crowd_game, None, self.compute).transcript
-        found = {COINS: first[:, None].astype(np.float64)}
+        results = {COINS: first[:, None].astype(np.float64)}
         scorers: dict[bool, Scorer] = {}
-        others = told_by_others(self.canaries.crowd, self.vantages, transcript)
+        others = expected_senders(self.canaries.crowd, self.vantages, transcript)
         with one_thread():
             for vantage in self.vantages:
-                # Of sums only what is looked at is made, of what is sent: no order changes them.
+                # Sums are computed from the messages, and only in scored rows, in any order.
                 summed = vantage in (Vantage.AGGREGATE, Vantage.SHUFFLED)
                 view = transcript.view(Vantage.SERVER if summed else vantage, seeing)
                 last, features = vantage is Vantage.RELEASE, np.zeros((len(first), 0))
@@ -344,109 +360,113 @@ class SharedTraining:
                         )
                     features = scorers[last].features(view, vantage)
                 nothing = np.zeros((len(first), 1))
-                found[str(vantage)] = features if features.size else nothing
-        return found
+                results[str(vantage)] = features if features.size else nothing
+        return results
 
 
 class OneRunGame(CanaryGame):
-    """A training on all data and canaries, one for all scopes that ask for the same histories."""
+    """Game of one training on all data and canaries, for all scopes with the same histories."""
 
     name = "one-run"
     horizon = Horizon.TRAINING
     chunk = 1
     own_estimator = OneRun()
 
-    def settings(self, ground: Ground, rng: np.random.Generator) -> Iterator[Setting | NotPlayed]:
-        """See ``CanaryGame``. InputError of a model whose catalogue is fixed: canaries are new."""
+    def settings(self, ground: GameInputs, rng: np.random.Generator) -> Iterator[Setting | NotRun]:
+        """See ``CanaryGame``. InputError if the catalogue is fixed: canaries need new items.
+
+        The settings share one training for scopes with the same unit and adjacency.
+        """
         target, interactions = ground.target, ground.interactions
         if target.catalogue is not None:
             raise InputError(
-                f"Expected a model for any number of items, as canaries are new ones, got one of "
-                f"{target.catalogue} items. Give a function that makes a model."
+                f"Expected a model for any number of items, because canaries have new items, got "
+                f"a model of {target.catalogue} items. Give a function that makes a model."
             )
-        played, count = _at_length(ground), _count(ground)
+        trained, count = _target_at_length(ground), _n_canaries(ground)
         features = count_user_features(interactions)
         crowd = Population(
             n_users=interactions.n_users, n_items=interactions.n_items, n_features=features
         )
-        asked = self.scopes(played.scoped_claims(crowd))
+        scopes = self.scopes(trained.scoped_claims(crowd))
 
         def kind(scope: Scope) -> tuple[str, str, bool]:
-            return str(scope.unit), str(scope.adjacency), of_a_crowd(target, scope)
+            return str(scope.unit), str(scope.adjacency), hides_user(target, scope)
 
-        for _, group in groupby(sorted(asked, key=kind), key=kind):
+        for _, group in groupby(sorted(scopes, key=kind), key=kind):
             same = tuple(group)
-            made = canary.designed(same[0], interactions, count, rng)
-            if made is None:
-                yield NotPlayed(scopes=same, reason="the data have no two values to tell apart")
+            canaries = canary.design_canaries(same[0], interactions, count, rng)
+            if canaries is None:
+                yield NotRun(scopes=same, reason="all ratings of the data have the same value")
                 continue
-            if of_a_crowd(target, same[0]) and _nobody_sends(played, interactions, same[0], rng):
+            if hides_user(target, same[0]) and _absent_moves(trained, interactions, same[0], rng):
                 reason = (
-                    "the message of an empty history moves something, so that a canary who comes "
-                    "and goes changes two: play training"
+                    "the message of an empty history moves something, so that adding or removing a "
+                    "canary is two changes: play training"
                 )
-                yield NotPlayed(scopes=same, reason=reason)
+                yield NotRun(scopes=same, reason=reason)
                 continue
             sizes = Population(
-                n_users=made.crowd.n_users + count,
-                n_items=made.crowd.n_items,
+                n_users=canaries.crowd.n_users + count,
+                n_items=canaries.crowd.n_items,
                 n_features=features,
             )
-            claimed = self.scopes(played.scoped_claims(sizes))
+            deltas = self.scopes(trained.scoped_claims(sizes))
             yield Setting(
-                target=played,
+                target=trained,
                 population=sizes,
-                names=made.names,
-                scopes={scope: claimed[scope] for scope in same},
+                names=canaries.names,
+                scopes={scope: deltas[scope] for scope in same},
                 simulation=SharedTraining(
-                    target=played,
-                    canaries=made,
+                    target=trained,
+                    canaries=canaries,
                     vantages=vantages_of(same),
                     compute=ground.compute,
                 ),
                 text=(
-                    f"one training of {played.sizes.rounds or 1} rounds of "
-                    f"{made.crowd.n_users:,} users and {interactions.n_items:,} items of the "
+                    f"one training of {trained.sizes.rounds or 1} rounds of "
+                    f"{canaries.crowd.n_users:,} users and {interactions.n_items:,} items of the "
                     f"data, {sizes.n_items - interactions.n_items:,} new items and {count:,} "
                     "canaries"
                 ),
-                played=f"of {sizes.n_users:,} users",
+                scale=f"of {sizes.n_users:,} users",
                 statistic=STATISTIC,
             )
 
     def worlds(
         self, draws: Draws, setting: Setting, scope: Scope, runs: int, rng: np.random.Generator
     ) -> tuple[Worlds, str]:
-        """A training anew whenever it is asked for; its canaries count, and ``runs`` do not."""
+        """The canaries of a training as worlds; ``runs`` is ignored, each call runs a training."""
 
         def coins(stream: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
             scores, first = (
-                draws.features(seen, 0, 1, stream) for seen in (str(scope.vantage), COINS)
+                draws.features(source, 0, 1, stream) for source in (str(scope.vantage), COINS)
             )
             return scores, first[:, 0] > 0.5
 
-        return with_coins(setting.names, scope, coins), "by a coin each"
+        return with_coins(setting.names, scope, coins), "each with probability 1/2"
 
-    def largest(self, ground: Ground) -> tuple[Target, Interactions]:
-        """The system, and the largest data that it is trained on, to be weighed."""
-        scope, count = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING), _count(ground)
-        made = canary.designed(scope, ground.interactions, count, np.random.default_rng(0))
-        assert made is not None  # items are swapped, whatever the ratings are
-        return _at_length(ground), made.worlds[0]
+    def largest(self, ground: GameInputs) -> tuple[Target, Interactions]:
+        """The system and the largest data of its training, to check its workload."""
+        scope = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
+        data, count, rng = ground.interactions, _n_canaries(ground), np.random.default_rng(0)
+        canaries = canary.design_canaries(scope, data, count, rng)
+        assert canaries is not None  # histories differ in items, for any ratings
+        return _target_at_length(ground), canaries.worlds[0]
 
 
-def _count(ground: Ground) -> int:
+def _n_canaries(ground: GameInputs) -> int:
     return ground.canaries or canary.default_canaries(ground.interactions, ground.quick)
 
 
-def _at_length(ground: Ground) -> Target:
-    """The target as it is trained in one run: of full length, unless the audit is quick."""
+def _target_at_length(ground: GameInputs) -> Target:
+    """The target of the one training: at full length, unless the audit is quick."""
     return crowd_game.shortened(ground.target, quick=False) if ground.quick else ground.target
 
 
-def _nobody_sends(
+def _absent_moves(
     target: Target, interactions: Interactions, scope: Scope, rng: np.random.Generator
 ) -> bool:
-    """Whether a history without items moves what is seen in ``scope``, at the first broadcast."""
+    """Whether the message of an empty history moves something that ``scope``'s adversary sees."""
     opening = crowd_game.opening(target, interactions.take(np.arange(1)), rng)
-    return sends_when_absent(target, interactions, scope, crowd_game.broadcast_of(opening), rng)
+    return sends_when_absent(target, interactions, scope, crowd_game.first_broadcast(opening), rng)

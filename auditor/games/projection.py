@@ -1,4 +1,4 @@
-"""What a white-box adversary looks at: what is seen, along what the canary would send."""
+"""White-box scores: observations projected on the difference of the canary's expected messages."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.auditor.games.canary import NEW_ITEMS
-from fedrec_auditor.targets.components import Component, Kind, Randomized, Reports
+from fedrec_auditor.targets.components import Component, Kind, RandomizedMessages, Reports
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Broadcast, Uploads, View
 
 Array = NDArray[np.float64]
 Directions = Mapping[str, Array]
-"""By component of a message, how the canary's differs between the two worlds on average."""
-_NUMBERS = 1 << 20  # of messages read at once
-_MOST = 16  # entries of a release that are features of their own
+"""Mean difference of the canary's messages between the two worlds, by component."""
+_NUMBERS = 1 << 20  # numbers of messages read at once
+_MOST = 16  # maximum entries of a release that are features by themselves
 _TINY = 1e-30
-_ROUNDING = 1e-9  # of squared lengths, in which equal ones differ
+_ROUNDING = 1e-9  # relative difference of squared lengths that counts as equality
 CANARY, OTHERS = slice(-1, None), slice(None, -1)
 _NOTHING = Uploads(np.arange(0), {})
 _NOBODY: Mapping[str, Component] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What an adversary who knows all data expects at a broadcast, by component.
+class ExpectedMessages:
+    """Messages that an adversary who knows all data expects at a broadcast, by component.
 
-    ``apart`` is the canary's mean message in the first world less that in the second, ``own`` the
-    mean of both, and ``total`` that and the sum of what all ``others`` send. Of changes of the
-    model where models are sent. Reports and bits are random themselves: their sums are not in it.
+    ``apart``: mean message of the canary in the first world minus that in the second.
+    ``own``: mean of the canary's messages over both worlds.
+    ``total``: ``own`` plus the sum of all other users' messages.
+
+    If clients send models, ``own`` and ``total`` are of changes of the model. They do not include
+    reports and bits, which are random themselves.
     """
 
     apart: Directions
@@ -43,68 +46,72 @@ class Expected:
     total: Directions
 
 
-def addressed(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
-    """A broadcast as some users hear it: of a table with a row a user theirs.
+def received_by(broadcast: Broadcast | None, rows: slice | NDArray[np.intp]) -> Broadcast | None:
+    """The broadcast that some users receive: a table with one row per user is cut to their rows.
 
-    ``rows`` are numbers of users; ``CANARY`` is the last one, ``OTHERS`` are all before it.
+    ``rows``: numbers of the users; ``CANARY`` is the last user, ``OTHERS`` are all other users.
     """
     if broadcast is None or np.ndim(broadcast.get("users", 0)) != 2:
         return broadcast
     return {**broadcast, "users": np.asarray(broadcast["users"])[rows]}
 
 
-def expected(
+def expect(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     size: int,
     others: Interactions | None = None,
-) -> Expected:
-    """What is expected at ``broadcast``: of the canary over ``size`` uploads, of others over one.
+) -> ExpectedMessages:
+    """Estimates the expected messages at ``broadcast`` by simulation.
 
-    Noise that is added on the way out is left out where the component keeps the message before it.
+    ``profiles``: the two histories of the canary (two rows).
+    ``size``: number of uploads of the canary per history; other users upload once.
+    ``others``: data of all other users; None to leave them out.
+
+    Added noise is left out if the component stores the message before it.
     """
     apart, own, total = {}, {}, {}
     drawn, crowding = rng.spawn(2)
-    heard = addressed(broadcast, CANARY)
-    pair = twins(target, profiles, heard, drawn, size)
+    received = received_by(broadcast, CANARY)
+    pair = send_in_pairs(target, profiles, received, drawn, size)
     crowd, count = _NOBODY, 0
     if others is not None and others.n_users:
-        crowd = target.upload(others, addressed(broadcast, OTHERS), crowding).components
+        crowd = target.upload(others, received_by(broadcast, OTHERS), crowding).components
         count = others.n_users
     for name, part in pair[0].items():
         first, second = (_mean(sent[name]) for sent in pair)
-        begun = start(part, name, heard)
+        base = base_of(part, name, received)
         apart[name] = first - second
         if part.kind in (Kind.REPORTS, Kind.BITS):
             continue
-        total[name] = own[name] = 0.5 * (first + second) - begun
+        total[name] = own[name] = 0.5 * (first + second) - base
         if name in crowd:
-            total[name] = own[name] + plain(crowd[name]).total() - count * begun
-    return Expected(apart, own, total)
+            total[name] = own[name] + before_noise(crowd[name]).total() - count * base
+    return ExpectedMessages(apart, own, total)
 
 
-def start(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
-    """Where messages begin: of a model at what is broadcast under its name, else at 0."""
+def base_of(sent: Component, name: str, broadcast: Broadcast | None) -> Array:
+    """Value from which messages move: the broadcast of the same name for models, else 0."""
     known = broadcast if sent.kind is Kind.MODEL and broadcast is not None else {}
     return np.asarray(known.get(name, 0.0), float)
 
 
-def plain(sent: Component) -> Component:
-    """Messages before they are randomized, where these are kept."""
-    clean = sent.clean if isinstance(sent, Randomized | Reports) else None
+def before_noise(sent: Component) -> Component:
+    """Messages before they are randomized, if the component stores them; else the messages."""
+    clean = sent.clean if isinstance(sent, RandomizedMessages | Reports) else None
     return sent if clean is None else clean
 
 
-def twins(
+def send_in_pairs(
     target: Target,
     profiles: Interactions,
     broadcast: Broadcast | None,
     rng: np.random.Generator,
     size: int,
 ) -> tuple[Mapping[str, Component], Mapping[str, Component]]:
-    """Messages of the first of two ``profiles`` and of the second, from the same coins."""
+    """Uploads messages of the first and the second of two ``profiles``, with equal randomness."""
     seed = int(rng.integers(2**63))
     first, second = (
         target.upload(
@@ -116,16 +123,17 @@ def twins(
 
 
 def _mean(sent: Component) -> Array:
-    """Mean message, before it is randomized where it is kept so."""
-    before = plain(sent)
+    """Mean message, before it is randomized if the component stores it."""
+    before = before_noise(sent)
     return np.asarray(before.dense(np.arange(len(before))).mean(axis=0, dtype=np.float64))
 
 
-def matched(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
-    """The component whose direction this part is looked at along.
+def match_component(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
+    """Name of the component on whose direction a part is projected; None if there is none.
 
-    Its own, else, as for noise that is replaced or a model of another name, one of its shape; its
-    own where all of that shape are 0.
+    This is the part's own component. If its direction is 0 or missing, as for noise that is
+    replaced or a model of another name, it is another component of the same ``shape`` with a
+    direction other than 0, if there is such a component.
     """
     own = name if name in along and along[name].shape == shape else None
     if own is not None and along[own].any():
@@ -133,8 +141,8 @@ def matched(name: str, shape: tuple[int, ...], along: Directions) -> str | None:
     return next((n for n, each in along.items() if each.shape == shape and each.any()), own)
 
 
-def projections(sent: Component, direction: Array) -> Array:
-    """Inner product of each message with ``direction``, (n,), by blocks of messages."""
+def project(sent: Component, direction: Array) -> Array:
+    """Inner product of each of n messages with ``direction`` (n,), by blocks of messages."""
     flat = direction.ravel()
     if isinstance(sent, Reports):
         signs = np.where(sent.positive, flat[sent.index], -flat[sent.index])
@@ -147,18 +155,23 @@ def projections(sent: Component, direction: Array) -> Array:
     return out
 
 
-def training_features(view: View, known: Sequence[Expected], canary: int) -> Array:
-    """What is looked at in a training, (f,): f depends on the vantage, the target, its rounds.
+def training_features(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+    """Features of a training (f,); their number depends on the vantage, the target and its rounds.
 
-    ``known`` is what is expected at the broadcast of each of the view's rounds. For each source of
-    messages, what is seen less what is expected, its inner product with the canary's difference
-    over its mean square: a log-likelihood ratio if the rest is noise of that size. Summed over
-    rounds, in units of its deviation, and by round; of messages that are not linked to users the
-    largest, too. Of a release also the first entries of the last new item's row.
+    ``view``: the adversary's view of the training.
+    ``known``: expected messages at the broadcast of each round of the view.
+    ``canary``: number of the canary among the users.
+
+    For each source of messages, the residual is the observation minus its expectation. The score of
+    a round is the inner product of the residual and the canary's difference, divided by the mean
+    square of the residual: a log-likelihood ratio if the residual is Gaussian noise of this
+    variance. Features are the sum of scores over rounds, the sum in units of its deviation, and the
+    sum of the rounds' scores in such units. For messages that are not linked to users, the largest
+    score is added; for a release, the first entries of the row of the first new item.
     """
     if view.vantage is Vantage.RELEASE:
-        (seen,) = view.rounds
-        model = seen.broadcast or {}
+        (last,) = view.rounds
+        model = last.broadcast or {}
         rows = [
             np.asarray(part, float)[-NEW_ITEMS].ravel()[:_MOST]
             for part in model.values()
@@ -169,79 +182,82 @@ def training_features(view: View, known: Sequence[Expected], canary: int) -> Arr
     if view.vantage is Vantage.PEERS:
         return _summary(
             [
-                _ratio(step(before.broadcast, after.broadcast), each.apart, each.total)
+                _ratio(model_step(before.broadcast, after.broadcast), each.apart, each.total)
                 for before, after, each in zip(view.rounds, view.rounds[1:], known, strict=False)
             ]
         )
     if view.vantage is Vantage.AGGREGATE:
         sums, clear = [], []
-        for seen, each in zip(view.rounds, known, strict=True):
+        for seen, expected in zip(view.rounds, known, strict=True):
             count = 0 if seen.senders is None else len(seen.senders)
-            moved = change(seen.aggregate or {}, seen.broadcast, count)
-            sums.append(_ratio(moved, each.apart, each.total))
+            moved = subtract(seen.aggregate or {}, seen.broadcast, count)
+            sums.append(_ratio(moved, expected.apart, expected.total))
             if seen.clear is not None:
-                clear.append(_ratio(totals(seen.clear.components), each.apart, {}))
+                clear.append(_ratio(sum_components(seen.clear.components), expected.apart, {}))
         return np.concatenate([_summary(sums), *([_summary(clear)] if clear else [])])
     if view.vantage is Vantage.SHUFFLED or view.public.parties is not None:
         return _unlinked(view, known)
     return _linked(view, known, canary)
 
 
-def _linked(view: View, known: Sequence[Expected], canary: int) -> Array:
-    """The canary's own messages; a round in which it sends none says nothing."""
+def _linked(view: View, known: Sequence[ExpectedMessages], canary: int) -> Array:
+    """Features of the canary's own messages; rounds without its message add nothing."""
     sources: dict[str, list[tuple[float, float, float]]] = {}
     grown: list[tuple[float, float]] = []
-    for seen, each in zip(view.rounds, known, strict=True):
+    for seen, expected in zip(view.rounds, known, strict=True):
         for name, uploads in (("uploads", seen.uploads), ("clear", seen.clear)):
             if uploads is None:
                 continue
-            mine = np.flatnonzero(uploads.users == canary)
-            parts = {n: part.take(mine) for n, part in uploads.components.items()}
-            seen_own = change(totals(parts), seen.broadcast, 1) if len(mine) else {}
-            middle = each.own if name == "uploads" else {}
-            sources.setdefault(name, []).append(_ratio(seen_own, each.apart, middle, known=True))
-            if seen_own:
-                grown.append(_along(seen_own, each.apart))
-    return np.concatenate([*(_summary(found) for found in sources.values()), [_slope(grown)]])
+            rows = np.flatnonzero(uploads.users == canary)
+            parts = {n: part.take(rows) for n, part in uploads.components.items()}
+            own = subtract(sum_components(parts), seen.broadcast, 1) if len(rows) else {}
+            middle = expected.own if name == "uploads" else {}
+            sources.setdefault(name, []).append(_ratio(own, expected.apart, middle, known=True))
+            if own:
+                grown.append(_along(own, expected.apart))
+    return np.concatenate([*(_summary(ratios) for ratios in sources.values()), [_slope(grown)]])
 
 
-def _along(seen: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
-    """How long the difference between the worlds is, and how far a message goes along it."""
-    parts = [(seen[name], d) for name, d in along.items() if name in seen]
+def _along(message: Mapping[str, NDArray[Any]], along: Directions) -> tuple[float, float]:
+    """Length of the difference between the worlds, and the extent of a message along it."""
+    parts = [(message[name], d) for name, d in along.items() if name in message]
     length = math.sqrt(dot((d, d) for _, d in parts))
     return length, dot(parts) / max(length, _TINY)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
-    """How much farther messages go in rounds in which the worlds differ more.
+    """Slope of the messages' extent over the length of the worlds' difference, over rounds.
 
-    What is added to all of them alike, as noise that is drawn once, makes no difference to it.
+    An addition that is the same in all messages, such as noise that is drawn once, does not change
+    the slope.
     """
-    lengths, seen = np.array(points).reshape(-1, 2).T
+    lengths, extents = np.array(points).reshape(-1, 2).T
     off = lengths - lengths.mean() if len(lengths) else lengths
     square = float(off @ off)
     small = _TINY + _ROUNDING * float(lengths @ lengths)
-    return float(off @ seen) / square if square > small else 0.0
+    return float(off @ extents) / square if square > small else 0.0
 
 
-def _unlinked(view: View, known: Sequence[Expected]) -> Array:
-    """All messages: their sum; and, of whole messages, the largest of a round and of a sender.
+def _unlinked(view: View, known: Sequence[ExpectedMessages]) -> Array:
+    """Features of all messages: of their sum, and the largest score of a round and of a sender.
 
-    Parties send in one order in all rounds; which one has the canary is not public.
+    The largest scores are computed for whole messages only. Parties send in the same order in all
+    rounds, but it is not public which party has the canary.
     """
     sums, singles = [], []
-    for seen, each in zip(view.rounds, known, strict=True):
-        shuffled = seen.shuffled
-        parts = shuffled if shuffled is not None else (seen.uploads or _NOTHING).components
+    for of_round, expected in zip(view.rounds, known, strict=True):
+        shuffled, broadcast = of_round.shuffled, of_round.broadcast
+        parts = shuffled if shuffled is not None else (of_round.uploads or _NOTHING).components
         whole = {n: part for n, part in parts.items() if part.kind is not Kind.REPORTS}
         count = max((len(part) for part in parts.values()), default=0)
-        sums.append(_ratio(change(totals(parts), seen.broadcast, count), each.apart, each.total))
+        total, apart = subtract(sum_components(parts), broadcast, count), expected.apart
+        sums.append(_ratio(total, apart, expected.total))
         places = range(count if whole else 0)
         messages = (
             {name: part.dense(np.array([k]))[0] for name, part in whole.items()} for k in places
         )
         singles.append(
-            [_ratio(change(one, seen.broadcast, 1), each.apart, {})[0] for one in messages]
+            [_ratio(subtract(message, broadcast, 1), apart, {})[0] for message in messages]
         )
     if not all(singles):
         return _summary(sums)
@@ -251,30 +267,30 @@ def _unlinked(view: View, known: Sequence[Expected]) -> Array:
     return np.concatenate([_summary(sums), [tops, *over]])
 
 
-def totals(parts: Mapping[str, Component]) -> dict[str, Array]:
-    """The sum of each component over all who send."""
+def sum_components(parts: Mapping[str, Component]) -> dict[str, Array]:
+    """Sum of each component over all senders."""
     return {name: part.total() for name, part in parts.items()}
 
 
-def change(
+def subtract(
     parts: Mapping[str, NDArray[np.generic]], broadcast: Broadcast | None, count: int
 ) -> dict[str, Array]:
-    """How far these are from ``count`` times the broadcast, if that is nearer than zero.
+    """Subtracts ``count`` times the broadcast from each part, if the result is shorter.
 
-    So it is for models, and not for changes of a model, which have the same names.
+    The result is shorter for models, but not for changes of a model, which have the same names.
     """
-    known, found = broadcast or {}, {}
+    known, results = broadcast or {}, {}
     for name, part in parts.items():
-        found[name] = plain = np.asarray(part, float)
-        if name in known and np.shape(known[name]) == plain.shape:
-            moved = plain - count * np.asarray(known[name], float)
-            if np.vdot(moved, moved) < np.vdot(plain, plain):
-                found[name] = moved
-    return found
+        results[name] = original = np.asarray(part, float)
+        if name in known and np.shape(known[name]) == original.shape:
+            moved = original - count * np.asarray(known[name], float)
+            if np.vdot(moved, moved) < np.vdot(original, original):
+                results[name] = moved
+    return results
 
 
-def step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
-    """How far the model moved, by component."""
+def model_step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
+    """Difference of the model from the previous broadcast, by component."""
     first, second = before or {}, after or {}
     return {
         name: np.asarray(part, float) - np.asarray(first[name], float)
@@ -284,40 +300,41 @@ def step(before: Broadcast | None, after: Broadcast | None) -> dict[str, Array]:
 
 
 def dot(pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]]) -> float:
-    """The sum of the inner products of pairs of arrays."""
+    """Sum of the inner products of pairs of arrays."""
     return sum(float(np.vdot(x, y)) for x, y in pairs)
 
 
 def _match_parts(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions
 ) -> Iterator[tuple[Array, Array, Array | None]]:
-    """Parts that are seen, the direction of each, and what is expected of it in the middle."""
+    """Yields observed parts, the direction of each, and its expectation between the worlds."""
     own = any(name in along for name in seen)
     for name, part in seen.items():
         if name not in along and (own or not np.ndim(part)):
-            continue  # such as the first model beside the last one, or the number of users
-        key = matched(name, np.shape(part), along)
+            continue  # for example the first model in addition to the last, or the number of users
+        key = match_component(name, np.shape(part), along)
         if key is not None:
-            # Of what is sent to replace noise nothing is expected.
-            there = middle.get(key) if key == name or name not in along else None
-            yield np.asarray(part, float), along[key], there
+            # Messages that replace noise have no expectation.
+            expected = middle.get(key) if key == name or name not in along else None
+            yield np.asarray(part, float), along[key], expected
 
 
 def _ratio(
     seen: Mapping[str, NDArray[Any]], along: Directions, middle: Directions, *, known: bool = False
 ) -> tuple[float, float, float]:
-    """<x, d>, <m, d> and <d, d>, over the mean square of what is left of x without m.
+    """Computes <x, d>, <m, d> and <d, d>, over the mean square of the residual of x without m.
 
-    x is what is seen, d the direction, m what is expected of x in the ``middle`` between the
-    worlds; zeros if no part is matched. Steps of a length that is not looked up are a multiple of
-    m: a rule finds it. Where x has its ``known`` length, <x, d> is that of x - m, and <m, d> is 0.
+    x is the observation, d the direction, and m the expectation of x in the ``middle`` between the
+    worlds; all are 0 if no part is matched. If the length of steps is unknown, the expectation is a
+    multiple of m, which is estimated for the residual, and a rule combines <x, d> and <m, d>. If
+    the length of x is ``known``, <x, d> is <x - m, d>, and <m, d> is 0.
     """
     parts, c = list(_match_parts(seen, along, middle)), 1.0
     pairs = [(x, m) for x, _, m in parts if m is not None]
     if not known and pairs:
         c = dot(pairs) / (dot((m, m) for _, m in pairs) + _TINY)
-    left = [x if m is None else x - c * m for x, _, m in parts]
-    square = dot((r, r) for r in left) / max(1, sum(r.size for r in left)) + _TINY
+    rests = [x if m is None else x - c * m for x, _, m in parts]
+    square = dot((r, r) for r in rests) / max(1, sum(r.size for r in rests)) + _TINY
     total, apart = dot((x, d) for x, d, _ in parts), dot((d, d) for _, d, _ in parts)
     expected = dot((m, d) for _, d, m in parts if m is not None)
     if known:
@@ -325,9 +342,9 @@ def _ratio(
     return total / square, expected / square, apart / square
 
 
-def _summary(found: Sequence[tuple[float, float, float]]) -> Array:
-    """<x, d> and <m, d> summed over rounds: as log-likelihood ratios, and in deviations."""
-    ratios, scales = np.array(found)[:, :2], np.array(found)[:, 2]
+def _summary(rounds: Sequence[tuple[float, float, float]]) -> Array:
+    """Sums of <x, d> and <m, d> over rounds: as log-likelihood ratios, and in deviations."""
+    ratios, scales = np.array(rounds)[:, :2], np.array(rounds)[:, 2]
     units = ratios / np.sqrt(np.maximum(scales, _TINY))[:, None]
     total = ratios.sum(axis=0)
     return np.concatenate([total, total / math.sqrt(max(scales.sum(), _TINY)), units.sum(axis=0)])

@@ -23,28 +23,35 @@ from fedrec_auditor.targets.transcript import Broadcast
 UPLOADED = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
 """Vantages that see uploads, and so a round without the server's step after it."""
 STATISTIC = (
-    "messages projected on what the canary's differs by on average, summed, or the largest, by "
-    "component, weighed by a logistic regression"
+    "projections of messages on the mean difference of the canary's messages, their sum and their "
+    "maximum by component, combined by logistic regression"
 )
-_COPIES = 512  # of the canary's message, for its mean
-_NUMBERS = 1 << 22  # of messages made at once
+_COPIES = 512  # messages of the canary per world, for their mean
+_NUMBERS = 1 << 22  # numbers of messages made at once
 _VOTING, _VOTING_MESSAGES, _VOTING_NUMBERS, _VOTING_SECONDS = 4096, 1 << 16, 1 << 20, 10.0
-"""Messages, or sums, of each world from which votes of coordinates are learnt; and the most
-messages behind them, their numbers and seconds."""
+"""Limits of learning votes of coordinates: messages (or sums) per world, messages that are summed,
+their numbers, and seconds."""
 Read = Callable[[Mapping[str, Component]], projection.Array]
-"""What is looked at of messages of which a scope asks for a part only, (n, f)."""
+"""Reads features (n, f) from n messages, if a scope is about a part of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Runs of ``length`` rounds: uploads of a crowd and of its ``canary`` in one of two worlds.
+    """Simulates runs of independent rounds of uploads, with a canary in one of two worlds.
 
-    All send, at the same ``broadcast``: nobody is drawn by lot, and no round depends on those
-    before it. Of each feature it is the sum over the rounds of a run. Messages are projected on
-    ``along``, what the canary's differs by on average, a component at a time. From the server the
-    canary's own messages are seen, and read as ``readings`` say; behind a shuffler all of them,
-    whose sum and largest are looked at; behind secure aggregation the sum. Last come the ``votes``
-    of single coordinates: of a message by ``voters``, of a sum by ``sum_voters``.
+    ``target``: the system.
+    ``canary``: the canary and its crowd, who all send in every round.
+    ``broadcast``: the broadcast of every round.
+    ``along``: mean difference of the canary's messages, by component.
+    ``readings``: statistics by which features of the canary's own messages are computed.
+    ``vantages``: vantages for which features are returned.
+    ``length``: number of rounds of a run; a feature is the sum over the rounds.
+    ``read``: reads features of a part of the canary's message; None for all features.
+    ``voters``, ``sum_voters``: votes of single coordinates of a message, and of a sum.
+
+    The server sees the canary's own messages. Behind a shuffler, features are the sum and the
+    maximum of all messages' projections on ``along``; behind secure aggregation, the sum. The last
+    features are the votes.
     """
 
     target: Target
@@ -69,16 +76,19 @@ class Rounds:
         length: int = 1,
         read: Read | None = None,
     ) -> Rounds:
-        """With what tells most of what is seen from ``vantages``, learnt from copies."""
+        """Learns the best features for ``vantages`` from copies of the canary's messages.
+
+        Parameters as in the class.
+        """
         along: projection.Directions = {}
         if set(vantages) - {Vantage.SERVER}:
-            along = projection.expected(target, canary.profiles, broadcast, rng, _COPIES).apart
+            along = projection.expect(target, canary.profiles, broadcast, rng, _COPIES).apart
         readings: reading.Readings = {}
-        heard = projection.addressed(broadcast, projection.CANARY)
+        received = projection.received_by(broadcast, projection.CANARY)
         if Vantage.SERVER in vantages and read is None:
-            count = reading.copies(target, canary.profiles, heard, rng)
-            readings = reading.readings(target, canary.profiles, heard, rng, count)
-        made = cls(
+            count = reading.copies(target, canary.profiles, received, rng)
+            readings = reading.readings(target, canary.profiles, received, rng, count)
+        without_votes = cls(
             target=target,
             canary=canary,
             broadcast=broadcast,
@@ -88,34 +98,35 @@ class Rounds:
             length=length,
             read=read,
         )
-        # Coins of their own: what else is drawn from ``rng`` does not depend on them.
-        return made if read else made._voting(np.random.Generator(_jumped(rng)))
+        # A separate generator, so that other draws from ``rng`` do not depend on the votes.
+        bits = _separate_bits(rng)
+        return without_votes if read else without_votes._learn_votes(np.random.Generator(bits))
 
     @property
     def votes(self) -> int:
-        """How many of the last features are votes."""
+        """Number of votes, the last features."""
         return 0 if self.read else VOTES
 
     @property
     def messages(self) -> int:
-        """The canary's, and those of all others where these are seen."""
-        alone = set(self.vantages) <= {Vantage.SERVER}
-        return self.length * (1 if alone else 1 + self.canary.crowd.n_users)
+        """Messages per run: of the canary, and of the crowd unless the server is the vantage."""
+        is_single = set(self.vantages) <= {Vantage.SERVER}
+        return self.length * (1 if is_single else 1 + self.canary.crowd.n_users)
 
     def __call__(self, world: int, size: int, seed: np.random.SeedSequence) -> Features:
-        """Features of ``size`` runs, by vantage."""
+        """Simulates ``size`` runs of a world, 0 or 1, and returns features by vantage."""
         rng, runs, size = np.random.default_rng(seed), size, size * self.length
-        mine = self._sent(self.canary.profiles.take(np.array([world])), rng, size)
-        found = {}
+        sent = self._upload(self.canary.profiles.take(np.array([world])), rng, size)
+        features = {}
         if Vantage.SERVER in self.vantages:
-            found[Vantage.SERVER] = (
-                [self.read(mine)] if self.read else [self._own(mine), self._voted(mine, size)]
+            features[Vantage.SERVER] = (
+                [self.read(sent)] if self.read else [self._read_own(sent), self._vote(sent, size)]
             )
         if set(self.vantages) - {Vantage.SERVER}:
-            own = self._projected(mine, size)
+            own = self._project(sent, size)
             sums = {name: values[:, 0].copy() for name, values in own.items()}
-            sample = self._sent(self.canary.profiles.take(np.array([0])), rng, 1)
-            # Reports are messages of their own: which ones a user sent together is not seen.
+            sample = self._upload(self.canary.profiles.take(np.array([0])), rng, 1)
+            # Each report is a message: the adversary does not see which reports have one sender.
             linked = {name for name, part in sample.items() if part.kind is not Kind.REPORTS}
             tops = {name: sums[name].copy() for name in sums if name in linked}
             numbers = sum(
@@ -123,127 +134,129 @@ class Rounds:
                 for part in sample.values()
             )
             step = max(1, _NUMBERS // max(1, numbers * self.canary.crowd.n_users))
-            totals = {name: _summed(mine[name], size) for name in self.sum_voters}
-            alone = np.zeros((0, size, VOTES))
+            totals = {name: _sum_users(sent[name], size) for name in self.sum_voters}
+            own_votes = np.zeros((0, size, VOTES))
             if Vantage.SHUFFLED in self.vantages:
-                alone = self._voted(mine, size)[None]
-            shuffled = _of_all(alone)
+                own_votes = self._vote(sent, size)[None]
+            shuffled = _combine_votes(own_votes)
             for start in range(0, size, step):
                 part = slice(start, min(start + step, size))
                 runs_of = part.stop - part.start
-                others = self._sent(self.canary.crowd, rng, runs_of)
-                theirs = self._projected(others, runs_of)
+                others = self._upload(self.canary.crowd, rng, runs_of)
+                projections = self._project(others, runs_of)
                 for name, total in totals.items():
-                    total[part] += _summed(others[name], runs_of)
+                    total[part] += _sum_users(others[name], runs_of)
                 if Vantage.SHUFFLED in self.vantages and self.voters:
-                    each = self._voted(others, len(next(iter(others.values()))))
-                    each = each.reshape(-1, runs_of, VOTES)
-                    shuffled[part] = _of_all(np.concatenate([alone[:, part], each]))
-                for name, values in theirs.items():
+                    votes = self._vote(others, len(next(iter(others.values()))))
+                    votes = votes.reshape(-1, runs_of, VOTES)
+                    shuffled[part] = _combine_votes(np.concatenate([own_votes[:, part], votes]))
+                for name, values in projections.items():
                     sums[name][part] += values.sum(axis=1)
                     if name in tops:
                         tops[name][part] = np.maximum(tops[name][part], values.max(axis=1))
-            voted = np.zeros((size, VOTES))
+            sum_votes = np.zeros((size, VOTES))
             for name, voter in self.sum_voters.items():
-                voted += voter(totals[name])
-            found[Vantage.AGGREGATE] = [*sums.values(), voted]
-            found[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
+                sum_votes += voter(totals[name])
+            features[Vantage.AGGREGATE] = [*sums.values(), sum_votes]
+            features[Vantage.SHUFFLED] = [*sums.values(), *tops.values(), shuffled]
         return {
-            str(v): np.column_stack(found[v]).reshape(runs, self.length, -1).sum(axis=1)
+            str(v): np.column_stack(features[v]).reshape(runs, self.length, -1).sum(axis=1)
             for v in self.vantages
         }
 
-    def _sent(
+    def _upload(
         self, profiles: Interactions, rng: np.random.Generator, size: int
     ) -> Mapping[str, Component]:
         rows = projection.OTHERS if profiles is self.canary.crowd else projection.CANARY
-        sent = projection.addressed(self.broadcast, rows)
-        return self.target.upload(profiles, sent, rng, size).components
+        received = projection.received_by(self.broadcast, rows)
+        return self.target.upload(profiles, received, rng, size).components
 
-    def _own(self, sent: Mapping[str, Component]) -> projection.Array:
-        """What the canary's own messages show, (size, features)."""
+    def _read_own(self, sent: Mapping[str, Component]) -> projection.Array:
+        """Features of the canary's own messages, (size, features)."""
         along = reading.directions(self.readings, {name: part.shape for name, part in sent.items()})
         return np.column_stack(
             [self.readings[name].features(part, along[name]) for name, part in sent.items()]
         )
 
-    def _voted(self, sent: Mapping[str, Component], size: int) -> projection.Array:
+    def _vote(self, sent: Mapping[str, Component], size: int) -> projection.Array:
         """Votes of the coordinates of ``size`` messages, (size, VOTES)."""
-        voted = np.zeros((size, VOTES))
+        votes = np.zeros((size, VOTES))
         for name, voter in self.voters.items():
             step = max(1, _VOTING_NUMBERS // max(1, math.prod(sent[name].shape)))
             for start in range(0, size, step):
                 block = np.arange(start, min(start + step, size))
-                voted[block] += voter(_flat(sent[name], block))
-        return voted
+                votes[block] += voter(_flat(sent[name], block))
+        return votes
 
-    def _voting(self, rng: np.random.Generator) -> Rounds:
-        """With votes of coordinates, learnt from messages and sums of both worlds, same coins."""
-        heard = projection.addressed(self.broadcast, projection.CANARY)
-        one = self.target.upload(self.canary.profiles.take(np.array([0])), heard, rng, 1).components
-        names = [n for n, part in one.items() if part.kind not in (Kind.REPORTS, Kind.BITS)]
-        numbers = sum(math.prod(one[name].shape) for name in names)
+    def _learn_votes(self, rng: np.random.Generator) -> Rounds:
+        """A copy with votes learnt from messages and sums of both worlds, with equal randomness."""
+        received = projection.received_by(self.broadcast, projection.CANARY)
+        profile = self.canary.profiles.take(np.array([0]))
+        sample = self.target.upload(profile, received, rng, 1).components
+        names = [n for n, part in sample.items() if part.kind not in (Kind.REPORTS, Kind.BITS)]
+        numbers = sum(math.prod(sample[name].shape) for name in names)
         linked = {Vantage.SERVER, Vantage.SHUFFLED} & set(self.vantages)
         voters: dict[str, CoordinateVotes] = {}
         sum_voters: dict[str, CoordinateVotes] = {}
         if names and linked:
-            count = self._count(numbers, 2)
-            pair = projection.twins(self.target, self.canary.profiles, heard, rng, count)
+            count = self._n_voting(numbers, 2)
+            pair = projection.send_in_pairs(self.target, self.canary.profiles, received, rng, count)
             voters = {
                 name: CoordinateVotes.of(*(_flat(sent[name], np.arange(count)) for sent in pair))
                 for name in names
             }
         if names and Vantage.AGGREGATE in self.vantages:
             users = self.canary.crowd.n_users
-            count = self._count(numbers * (users + 1) // 4, users + 2)
-            pair = projection.twins(self.target, self.canary.profiles, heard, rng, count)
-            crowd = self._sent(self.canary.crowd, rng, count) if users else {}
+            count = self._n_voting(numbers * (users + 1) // 4, users + 2)
+            pair = projection.send_in_pairs(self.target, self.canary.profiles, received, rng, count)
+            crowd = self._upload(self.canary.crowd, rng, count) if users else {}
             for name in names:
-                rest = _summed(crowd[name], count) if users else 0.0
-                worlds = [_summed(sent[name], count) + rest for sent in pair]
+                rest = _sum_users(crowd[name], count) if users else 0.0
+                worlds = [_sum_users(sent[name], count) + rest for sent in pair]
                 sum_voters[name] = CoordinateVotes.of(*worlds)
         return replace(self, voters=voters, sum_voters=sum_voters)
 
-    def _count(self, numbers: int, messages: int) -> int:
-        """How many messages, or sums of so many ``messages``, of each world to learn from."""
+    def _n_voting(self, numbers: int, messages: int) -> int:
+        """Number of messages, or sums of this many ``messages``, per world to learn votes from."""
         seconds = self.target.upload_seconds * messages
-        most = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
-        most = min(most, _VOTING_MESSAGES / messages)
-        return int(np.clip(most, reading.FEWEST_COPIES, _VOTING))
+        limit = min(_VOTING_NUMBERS / max(1, numbers), _VOTING_SECONDS / max(seconds, 1e-9))
+        limit = min(limit, _VOTING_MESSAGES / messages)
+        return int(np.clip(limit, reading.FEWEST_COPIES, _VOTING))
 
-    def _projected(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
-        """Every message's inner product with the direction, (size, users), by component."""
-        found = {}
+    def _project(self, sent: Mapping[str, Component], size: int) -> dict[str, projection.Array]:
+        """Inner product of every message with the direction, (size, users), by component."""
+        projections = {}
         for name, part in sent.items():
-            key = projection.matched(name, part.shape, self.along)
+            key = projection.match_component(name, part.shape, self.along)
             if key is not None:
-                each = projection.projections(part, self.along[key])
-                found[name] = each.reshape(-1, size).T
-        return found
+                values = projection.project(part, self.along[key])
+                projections[name] = values.reshape(-1, size).T
+        return projections
 
 
 def _flat(part: Component, clients: NDArray[np.intp]) -> projection.Array:
     return np.asarray(part.dense(clients).reshape(len(clients), -1), np.float64)
 
 
-def _summed(part: Component, size: int) -> projection.Array:
+def _sum_users(part: Component, size: int) -> projection.Array:
     """Sums over the users of messages in ``size`` runs, (size, d)."""
     sent = _flat(part, np.arange(len(part))).reshape(-1, size, math.prod(part.shape))
     return np.asarray(sent.sum(axis=0))
 
 
-def _of_all(votes: projection.Array) -> projection.Array:
-    """Votes of unlinked messages (users, runs, VOTES) together: ratios by both extremes, others by
-    their sums.
+def _combine_votes(votes: projection.Array) -> projection.Array:
+    """Combines votes of unlinked messages (users, runs, VOTES) into (runs, VOTES).
+
+    The first vote, a ratio, is combined as the sum of its maximum and minimum, other votes as sums.
     """
-    found = np.asarray(votes.sum(axis=0))
+    combined = np.asarray(votes.sum(axis=0))
     if len(votes):
-        found[:, 0] = votes[:, :, 0].max(axis=0) + votes[:, :, 0].min(axis=0)
-    return found
+        combined[:, 0] = votes[:, :, 0].max(axis=0) + votes[:, :, 0].min(axis=0)
+    return combined
 
 
-def _jumped(rng: np.random.Generator) -> np.random.BitGenerator:
-    """Bits far beyond those of ``rng``, which stays where it is."""
+def _separate_bits(rng: np.random.Generator) -> np.random.BitGenerator:
+    """A jumped copy of the generator's bits; ``rng`` itself does not advance."""
     bits: Any = rng.bit_generator
     jumped: np.random.BitGenerator = bits.jumped()
     return jumped
@@ -257,7 +270,13 @@ def build_rounds(
     others: int = 0,
     read: Read | None = None,
 ) -> Rounds:
-    """Rounds at a pair's broadcast, in which ``others`` have the second history of the two."""
+    """Makes the rounds of a designed pair at its broadcast.
+
+    ``pair``: the two histories and the broadcast.
+    ``system``: the system whose clients send.
+    ``others``: number of other users, who have the second history.
+    ``read``: see ``Rounds``.
+    """
     crowd = pair.profiles.take(np.ones(others, dtype=np.int64))
     canary = Canaries(names=pair.names, profiles=pair.profiles, crowd=crowd)
     return Rounds.of(system, canary, pair.broadcast, vantages, rng, read=read)

@@ -1,4 +1,4 @@
-"""Order of the rows in messages, by the devices' code on made-up histories or by the truth."""
+"""Order of the item rows in messages, from the clients' code on invented histories or the truth."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from fedrec_auditor.attacks.parts.row_places import (
     SPECIAL,
     Floats,
     Ints,
-    fitted,
-    in_standard_units,
-    support,
+    compute_support,
+    fit_order,
+    standardise_evidence,
 )
 from fedrec_auditor.attacks.parts.shadow_reader import (
-    FEWEST,
     HELD,
+    MAX_SHADOWS,
+    MIN_SHADOWS,
     SECONDS,
-    SHADOWS,
     Bits,
-    anybody,
-    taken_by_code,
+    draw_histories,
+    run_on_accepted,
 )
-from fedrec_auditor.attacks.parts.uploads import pseudonymous, subjects
+from fedrec_auditor.attacks.parts.uploads import as_pseudonymous, subjects
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.auditor.games.informative import LARGEST, informative, oversized
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
@@ -44,7 +44,7 @@ from fedrec_auditor.targets.recorded.recording_writer import Truth
 from fedrec_auditor.targets.recorded.tensors import Form
 from fedrec_auditor.targets.systems.base import Target, origin_of
 from fedrec_auditor.targets.transcript import (
-    LISTS,
+    LIST_KINDS,
     Broadcast,
     Component,
     DeviceCode,
@@ -58,11 +58,15 @@ from fedrec_auditor.targets.transcript import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedClient:
-    """Calls ``target.upload`` with users who are nobody's. It holds nothing that a user has.
+    """Calls ``target.upload`` with invented users; it contains no data of single users.
 
-    ``nobody`` is the catalogue without users, ``values`` are those that ratings have, ``times`` the
-    first and the last one, ``sizes`` the fewest and the most items of a user who has any;
-    attributes are drawn from their categories.
+    ``target``: the system.
+    ``nobody``: the catalogue without users.
+    ``values``: values that ratings have.
+    ``times``: first and last timestamp.
+    ``sizes``: minimum and maximum number of items of users with items.
+
+    Attributes of invented users are drawn from their categories.
     """
 
     target: Target
@@ -73,25 +77,25 @@ class SimulatedClient:
 
     @classmethod
     def of(cls, target: Target, data: Interactions) -> Self:
-        """By what is public of ``data``."""
-        times, held = data.timestamps, np.diff(data.ratings.indptr)
-        held = held[held > 0]
+        """Makes a client from public properties of ``data``."""
+        times, sizes = data.timestamps, np.diff(data.ratings.indptr)
+        sizes = sizes[sizes > 0]
         return cls(
             target=target,
             nobody=data.take(np.arange(0)),
             values=np.unique(data.ratings.data),
             times=(0, 0) if times is None else (int(times.min()), int(times.max())),
-            sizes=(int(held.min()), int(held.max())) if len(held) else (1, data.n_items),
+            sizes=(int(sizes.min()), int(sizes.max())) if len(sizes) else (1, data.n_items),
         )
 
     @property
     def seconds(self) -> float:
-        """What a message costs, where it is much."""
+        """Processor seconds per message; 0 if negligible."""
         return self.target.upload_seconds
 
     @property
     def others(self) -> bool:
-        """Whether the target is not one of the project's."""
+        """Whether the target is a system of others, not of this project."""
         return origin_of(self.target).others
 
     def __call__(
@@ -100,7 +104,7 @@ class SimulatedClient:
         broadcast: Broadcast | None,
         rng: np.random.Generator,
     ) -> Uploads:
-        """See ``DeviceCode``. Where the code fails, each history is tried alone."""
+        """See ``DeviceCode``. If the code fails, each history is tried by itself."""
         if isinstance(met, np.ndarray):
             ratings = sparse.csr_array(met.astype(np.float32))
             ratings.data[:] = rng.choice(self.values, ratings.nnz)
@@ -123,16 +127,16 @@ class SimulatedClient:
         except HistoriesRefused:
             raise
         except Exception as error:
-            takes = np.array([self._takes(profiles, user, broadcast) for user in range(count)])
-            if takes.all():
+            accepted = np.array([self._accepts(profiles, user, broadcast) for user in range(count)])
+            if accepted.all():
                 raise
-            raise HistoriesRefused(f"{type(error).__name__}: {error}", takes) from error
+            raise HistoriesRefused(f"{type(error).__name__}: {error}", accepted) from error
         if (large := oversized(sent)).any():
-            raise HistoriesRefused(f"it sends numbers above {LARGEST:g} or NaN", ~large)
+            raise HistoriesRefused(f"the code sends numbers above {LARGEST:g} or NaN", ~large)
         return sent
 
-    def _takes(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
-        """Whether the target's code takes the history of this user alone."""
+    def _accepts(self, profiles: Interactions, user: int, broadcast: Broadcast | None) -> bool:
+        """Whether the target's code accepts the history of this user by itself."""
         try:
             self.target.upload(profiles.take(np.array([user])), broadcast, np.random.default_rng(0))
         except Exception:
@@ -141,17 +145,18 @@ class SimulatedClient:
 
 
 DOUBT = (
-    "Messages of the client's code depend on what histories are made up (by {:.1f} standard "
-    "errors), and in no order of the rows that was tried do they say of which items: a failure "
-    "proves nothing. Give rows=FUNCTION, the rows of items."
+    "Messages of the client's code depend on the invented histories (by {:.1f} standard errors), "
+    "but no order of the rows that was tried matches rows to items: a failure proves nothing. Give "
+    "rows=FUNCTION, the rows of items."
 )
 
 
 @dataclass(frozen=True)
 class ClientOrder:
-    """The rows ``orders[part]`` (M,) of items, of parts of messages whose rows stand otherwise.
+    """Order of the rows in parts of messages whose rows are not in the order of the items.
 
-    ``doubt`` is a sentence on why attacks without success prove nothing.
+    ``orders``: row of each item (M,), by part; parts in the order of the items are absent.
+    ``doubt``: sentence on why attacks without success prove nothing; empty if there is no doubt.
     """
 
     orders: Mapping[str, Ints] = field(default_factory=dict)
@@ -159,59 +164,59 @@ class ClientOrder:
 
     @classmethod
     def of(cls, view: View) -> Self:
-        """The order in a view of messages of others' code; an empty one where none is at hand."""
+        """Finds the order in a view of messages of others' code; empty if the code is missing."""
         client, public, rng = view.public.client, view.public, np.random.default_rng(0)
         sent = [(s.uploads, s.broadcast) for s in view.rounds if s.uploads and not s.in_clear]
         if client is None or not client.others or public.rows is not None or not sent:
             return cls()
-        uploads, heard = sent[-1]
+        uploads, broadcast = sent[-1]
         parts = uploads.components
         size = public.n_items + sum(math.prod(part.shape) for part in parts.values())
-        if size * FEWEST > HELD or any(part.kind in LISTS for part in parts.values()):
+        if size * MIN_SHADOWS > HELD or any(part.kind in LIST_KINDS for part in parts.values()):
             return cls()
-        most = int(min(SHADOWS, HELD // size, SECONDS / max(1e-9, client.seconds)))
-        found: dict[str, tuple[Ints | None, float]] = {}
-        for count in (FEWEST, max(FEWEST, most)):
-            met = anybody(count, public.n_items, client.sizes, rng)
+        max_count = int(min(MAX_SHADOWS, HELD // size, SECONDS / max(1e-9, client.seconds)))
+        results: dict[str, tuple[Ints | None, float]] = {}
+        for count in (MIN_SHADOWS, max(MIN_SHADOWS, max_count)):
+            histories = draw_histories(count, public.n_items, client.sizes, rng)
 
-            def sends(some: NDArray[np.intp], met: Bits = met) -> Mapping[str, Component]:
-                return client(met[some], heard, rng).components
+            def send(some: NDArray[np.intp], drawn: Bits = histories) -> Mapping[str, Component]:
+                return client(drawn[some], broadcast, rng).components
 
             try:
-                taken, made, _ = taken_by_code(met, sends)
-            except InputError:  # readers of messages say why
+                accepted, messages, _ = run_on_accepted(histories, send)
+            except InputError:  # readers of messages report the reason
                 return cls()
-            for name in parts.keys() & made.keys():
-                moved = made[name].dense(np.arange(len(taken))).astype(np.float64)
-                if made[name].kind is Kind.MODEL and heard is not None and name in heard:
-                    moved -= heard[name]
-                found[name] = _order(moved, met[taken], last=count > FEWEST)
-            if any(order is not None for order, _ in found.values()):
+            for name in parts.keys() & messages.keys():
+                moved = messages[name].dense(np.arange(len(accepted))).astype(np.float64)
+                if messages[name].kind is Kind.MODEL and broadcast and name in broadcast:
+                    moved -= broadcast[name]
+                results[name] = _find_order(moved, histories[accepted], is_last=count > MIN_SHADOWS)
+            if any(order is not None for order, _ in results.values()):
                 break
-        own, told = np.arange(public.n_items), max((z for _, z in found.values()), default=0.0)
-        known = {name: order for name, (order, _) in sorted(found.items()) if order is not None}
-        other = {name: order for name, order in known.items() if not np.array_equal(order, own)}
-        return cls(other, "" if known or told < DEVIATIONS else DOUBT.format(told))
+        own, errors = np.arange(public.n_items), max((z for _, z in results.values()), default=0.0)
+        known = {name: order for name, (order, _) in sorted(results.items()) if order is not None}
+        orders = {name: order for name, order in known.items() if not np.array_equal(order, own)}
+        return cls(orders, "" if known or errors < DEVIATIONS else DOUBT.format(errors))
 
     @property
     def assumed(self) -> str:
-        """A sentence on the rows; empty where these are the items."""
-        said = "; ".join(
-            f"{name!r}: {each[0]}, {each[1]}, ..." for name, each in self.orders.items()
+        """Sentence on the order of the rows; empty if it is the order of the items."""
+        text = "; ".join(
+            f"{name!r}: {order[0]}, {order[1]}, ..." for name, order in self.orders.items()
         )
-        return f"By the client's code items 0, 1, ... stand in the rows of {said}." if said else ""
+        return f"By the client's code items 0, 1, ... stand in the rows of {text}." if text else ""
 
     def read(self, view: View) -> View:
-        """The view with a row per item in these parts, of all models, messages and devices."""
+        """Reorders the rows of a view: one row per item in all models, messages and client code."""
         if not self.orders or view.public.client is None:
             return view
-        models = [one.broadcast for one in view.rounds if one.broadcast is not None]
+        models = [seen.broadcast for seen in view.rounds if seen.broadcast is not None]
         client = _InOrder(view.public.client, self, models[0] if models else {})
         public = replace(view.public, client=client)
         return replace(view, public=public, rounds=tuple(map(self.at, view.rounds)))
 
     def at(self, seen: RoundView) -> RoundView:
-        """The round with a row per item in these parts."""
+        """Reorders the rows of a round: one row per item."""
         for name, order in self.orders.items():
             seen = seen.at(order, only=name)
         return seen
@@ -219,7 +224,7 @@ class ClientOrder:
 
 @dataclass(frozen=True, slots=True)
 class _InOrder:
-    """Devices' code with a row per item in what it hears and sends; ``first`` is a raw model."""
+    """Clients' code with one row per item in broadcasts and messages; ``first``: raw broadcast."""
 
     code: DeviceCode
     order: ClientOrder
@@ -235,63 +240,73 @@ class _InOrder:
         return self.code.sizes
 
     def __call__(self, met: Any, broadcast: Broadcast | None, rng: np.random.Generator) -> Uploads:
-        heard = dict(broadcast or {})
-        for name in self.order.orders.keys() & heard.keys() & self.first.keys():
-            rows, heard[name] = heard[name], self.first[name].copy()
-            heard[name][self.order.orders[name]] = rows
-        sent = self.code(met, None if broadcast is None else heard, rng)
-        read = self.order.at(RoundView(broadcast=None, uploads=sent)).uploads
-        assert read is not None
-        return read
+        raw = dict(broadcast or {})
+        for name in self.order.orders.keys() & raw.keys() & self.first.keys():
+            rows, raw[name] = raw[name], self.first[name].copy()
+            raw[name][self.order.orders[name]] = rows
+        sent = self.code(met, None if broadcast is None else raw, rng)
+        uploads = self.order.at(RoundView(broadcast=None, uploads=sent)).uploads
+        assert uploads is not None
+        return uploads
 
 
-def _order(moved: Floats, met: Bits, *, last: bool) -> tuple[Ints | None, float]:
-    """The row of each item in messages (n, R, ...) of users who ``met`` (n, M) these, or None.
+def _find_order(moved: Floats, histories: Bits, *, is_last: bool) -> tuple[Ints | None, float]:
+    """The row of each item in messages, or None; and how strongly messages depend on histories.
 
-    By lengths of rows, and by places along the direction in which most vary. And the deviations by
-    which messages depend on histories in any order. One is fitted in the ``last`` attempt alone.
+    ``moved``: changes in messages of n users, with R rows each (n, R, ...).
+    ``histories``: items of the users (n, M).
+    ``is_last``: whether this is the last attempt; only then an order is fitted.
+
+    Rows are compared with histories by their lengths, and by their projection on the direction of
+    largest variance. The dependence is in standard errors, for any order of the rows.
     """
     rows = moved.reshape(len(moved), *moved.shape[1:2], -1)
     rows -= rows.mean(axis=0)
-    ways = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
-    shown = [np.linalg.norm(rows, axis=2), rows @ ways, -rows @ ways]
-    told = max(
-        row_places.dependence(each, met) for each in (rows.reshape(len(rows), -1), *shown[:2])
+    direction = np.linalg.eigh(np.einsum("nrk,nrl->kl", rows, rows))[1][:, -1]
+    numbers = [np.linalg.norm(rows, axis=2), rows @ direction, -rows @ direction]
+    errors = max(
+        row_places.measure_dependence(x, histories)
+        for x in (rows.reshape(len(rows), -1), *numbers[:2])
     )
-    count, n_items = rows.shape[1], met.shape[1]
+    count, n_items = rows.shape[1], histories.shape[1]
     if abs(count - n_items) > SHIFTS[-1]:
-        return None, told
-    known = sparse.csr_array(met.astype(np.float64))
-    units = [row_places.in_standard_units(each, known) for each in shown]
-    orders = [row_places.complete(np.arange(n_items) + shift, count) for shift in SHIFTS]
-    values = [max(row_places.uniform_support(*each, order) for each in units) for order in orders]
+        return None, errors
+    known = sparse.csr_array(histories.astype(np.float64))
+    units = [row_places.standardise_evidence(part, known) for part in numbers]
+    orders = [row_places.fill_order(np.arange(n_items) + shift, count) for shift in SHIFTS]
+    values = [
+        max(row_places.check_uniform_support(*unit, order) for unit in units) for order in orders
+    ]
     best = max(range(len(orders)), key=values.__getitem__)
-    even, most = values[best]
-    plain = most >= (values[0][1] if best else 0.0) + DEVIATIONS
-    if not (plain and even) and last and told >= DEVIATIONS:
-        fits = [fit for each in units if (fit := row_places.fitted(*each)) is not None]
+    is_even, best_support = values[best]
+    is_plain = best_support >= (values[0][1] if best else 0.0) + DEVIATIONS
+    if not (is_plain and is_even) and is_last and errors >= DEVIATIONS:
+        fits = [fit for unit in units if (fit := row_places.fit_order(*unit)) is not None]
         if fits:
-            return row_places.complete(max(fits, key=lambda fit: fit[1])[0], count), told
-    return orders[best] if plain and (even or last) else None, told
+            return row_places.fill_order(max(fits, key=lambda fit: fit[1])[0], count), errors
+    return orders[best] if is_plain and (is_even or is_last) else None, errors
 
 
-# The order of a recording's rows: which item of the truth each row of an item table is.
+# The order of a recording's rows: the item of the truth for each row of an item table.
 #
-# An adversary who runs the system knows it; a recording may leave it unsaid, or say it wrongly (a
-# padding row, numbers from 1, a label encoding). Orders are held against the truth by
-# ``attacks.parts.row_places``. Those that are tried are few: by identifier, by its rank, as the
-# manifest has it, each with up to ``SPECIAL`` special rows; then the one that fits best.
+# An adversary who runs the system knows the order. A recording may not state it, or state it
+# wrongly (a padding row, numbers from 1, a label encoding). Orders are compared with the truth by
+# ``attacks.parts.row_places``. Only a few orders are tried: by identifier, by rank of the
+# identifier, and as in the manifest, each with up to ``SPECIAL`` special rows; then the order that
+# fits best.
 
-_SURE = 0.4 * SURE  # of what is plain: an item that moved, whatever else did
-_USERS = 400  # of whom evidence is held against the truth
+_PLAIN = 0.4 * SURE  # evidence that determines an item with certainty
+_MAX_USERS = 400  # maximum users whose evidence is compared with the truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOrder:
-    """A recording whose manifest says which item each row is, where that could be found.
+    """A recording whose manifest has the item of each row, if the order could be found.
 
-    ``assumed`` is a sentence on an order that the manifest does not state; ``doubt`` one on an
-    order that nothing supports, so that attacks without success prove nothing.
+    ``recording``: the recording.
+    ``assumed``: sentence on an order that the original manifest does not state, or "".
+    ``doubt``: sentence on an order without support, so that attacks without success prove nothing;
+        or "".
     """
 
     recording: Recording
@@ -300,56 +315,57 @@ class ItemOrder:
 
     @classmethod
     def of(cls, recording: Recording, truth: Truth | None, senders: Senders) -> Self:
-        """The order of a recording's rows; as it is where there is no truth."""
+        """Finds the order of a recording's rows; without a truth, the recording is not changed."""
         manifest, place = recording.manifest, recording.path / MANIFEST
         if truth is None or not truth.interactions.ratings.nnz:
             return cls(recording=recording)
-        rows, data = _rows(recording), truth.interactions
-        own = {"n_items": data.n_items, "items": tuple(data.items.tolist()), "rows": None}
+        rows, data = _count_rows(recording), truth.interactions
+        by_truth = {"n_items": data.n_items, "items": tuple(data.items.tolist()), "rows": None}
         matched = MatchedTruth.of(
-            replace(recording, manifest=manifest.model_copy(update=own)),
+            replace(recording, manifest=manifest.model_copy(update=by_truth)),
             replace(truth, interactions=replace(data, titles=())),
             senders,
         )
         read = replace(recording, manifest=manifest.model_copy(update={"n_items": rows}))
-        declared = manifest.items is not None or manifest.rows is not None
-        evidence, met, sure = _evidence(read, matched)
+        is_declared = manifest.items is not None or manifest.rows is not None
+        evidence, items, is_certain = _evidence(read, matched)
         names = np.array(data.titles or data.items.astype(np.str_), np.str_)
-        orders = _orders(manifest, data.items, names, rows)
-        values = [support(evidence, met, order) for order in orders]
+        orders = _candidate_orders(manifest, data.items, names, rows)
+        values = [compute_support(evidence, items, order) for order in orders]
         best = int(np.argmax(values))
-        most, order = values[best], orders[best]
-        fits = most >= (values[0] if best else 0.0) + DEVIATIONS  # else it may be either
-        fit = None if declared and not best else fitted(evidence, met)
-        if fit is not None and fit[1] > most:
-            fits, (order, most) = True, fit
+        value, order = values[best], orders[best]
+        fits = value >= (values[0] if best else 0.0) + DEVIATIONS  # else both orders are possible
+        fit = None if is_declared and not best else fit_order(evidence, items)
+        if fit is not None and fit[1] > value:
+            fits, (order, value) = True, fit
         if not fits:
-            doubt = _doubt(max(values), declared, place) if sure or not declared else ""
+            is_doubtful = is_certain or not is_declared
+            doubt = _describe_doubt(max(values), is_declared, place) if is_doubtful else ""
             return cls(recording=recording, doubt=doubt)
         if rows == manifest.n_items and np.array_equal(order, orders[0]):
             return cls(recording=recording)
-        said = _assumed(names, order, rows, (most, values[0]), place)
-        return cls(recording=_named(read, data.items, order, rows), assumed=said)
+        assumed = _assumption(names, order, rows, (value, values[0]), place)
+        return cls(recording=_name_rows(read, data.items, order, rows), assumed=assumed)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The two sentences, as far as there are."""
+        """The sentences of ``assumed`` and ``doubt`` that are not empty."""
         return tuple(filter(None, (self.assumed, self.doubt)))
 
 
 def table_shapes(recording: Recording) -> dict[str, tuple[int, ...]]:
     """Shapes of models, sums and messages of a recording, by component."""
-    every = recording.rounds
-    stored = [recording.release, *(m for each in every for m in (each.broadcast, each.aggregate))]
+    rounds = recording.rounds
+    stored = [recording.release, *(m for part in rounds for m in (part.broadcast, part.aggregate))]
     shapes = {n: m.heads[n].shape for m in stored if m is not None for n in m}
-    for file in (file for each in every for file in (*each.uploads, *each.clear)):
+    for file in (file for part in rounds for file in (*part.uploads, *part.clear)):
         shapes |= {n: a.shape for n, a in file.layouts.items() if a.form is Form.WHOLE}
     declared = recording.manifest.components.items()
     return shapes | {n: part.shape for n, part in declared if part.shape is not None}
 
 
-def _rows(recording: Recording) -> int:
-    """Rows of the item table: ``n_items``, or where no part has so many the nearest number."""
+def _count_rows(recording: Recording) -> int:
+    """Number of rows of the item table: ``n_items``, or the nearest number of rows of a part."""
     count, shapes = recording.manifest.n_items, table_shapes(recording).values()
     if recording.manifest.rows is not None or any(count in shape for shape in shapes):
         return count
@@ -358,10 +374,10 @@ def _rows(recording: Recording) -> int:
 
 
 def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, sparse.csr_array, bool]:
-    """Evidence on rows, (n, R), in standard units, and items met (n, M), of senders who tell some.
+    """Evidence on rows (n, R) and items (n, M) of n senders, in standard units.
 
-    And whether most tell an item for sure. Messages without senders are one user's, who met what
-    all of them did.
+    Also returns whether the messages of most senders determine an item with certainty. Messages
+    without senders count as messages of a single user with the items of all users.
     """
     data, rng = matched.interactions, np.random.default_rng(0)
     system = RecordedSystem(
@@ -372,27 +388,28 @@ def _evidence(recording: Recording, matched: MatchedTruth) -> tuple[Floats, spar
     )
     transcript = system.run(data, rng).transcript
     view = informative(transcript.view(transcript.shown, rng)).view.by_item()
-    hidden = pseudonymous(view)
-    seen = hidden or view
-    users = np.arange(seen.public.n_users) if hidden else subjects(view).astype(np.int64)
-    users = np.sort(rng.permutation(users)[:_USERS])
-    ratio = None if reading.refusal(seen) else reading.evidence(seen, users).log_ratio
-    told = np.zeros((len(users), seen.public.n_items))
+    hidden = as_pseudonymous(view)
+    readable = hidden or view
+    users = np.arange(readable.public.n_users) if hidden else subjects(view).astype(np.int64)
+    users = np.sort(rng.permutation(users)[:_MAX_USERS])
+    ratio = None if reading.refusal(readable) else reading.evidence(readable, users).log_ratio
+    evidence = np.zeros((len(users), readable.public.n_items))
     if ratio is not None:
-        told += np.clip(ratio, -SURE, SURE)
-    met = data.ratings.astype(np.bool_).astype(np.float64)
+        evidence += np.clip(ratio, -SURE, SURE)
+    items = data.ratings.astype(np.bool_).astype(np.float64)
     if hidden:
-        told, met = told.mean(axis=0, keepdims=True), sparse.csr_array(met.sum(axis=0)[None])
+        evidence = evidence.mean(axis=0, keepdims=True)
+        items = sparse.csr_array(items.sum(axis=0)[None])
     else:
-        met = sparse.csr_array(met[users])
-    sure = float((told.max(axis=1, initial=0) > _SURE).mean()) > 0.5
-    return *in_standard_units(told, met), sure
+        items = sparse.csr_array(items[users])
+    is_certain = float((evidence.max(axis=1, initial=0) > _PLAIN).mean()) > 0.5
+    return *standardise_evidence(evidence, items), is_certain
 
 
-def _orders(
+def _candidate_orders(
     manifest: Manifest, items: Ints, names: NDArray[np.str_], rows: int
 ) -> list[NDArray[np.int64]]:
-    """Rows of the truth's items (M,), -1 of those that have none; first as the manifest says."""
+    """Candidate rows of the truth's items (M,), -1 without a row; first the manifest's order."""
     bases = [items, np.arange(len(items)), np.argsort(np.argsort(names, kind="stable"))]
     if manifest.items is not None:
         wanted = names if isinstance(manifest.items[0], str) else items
@@ -402,36 +419,36 @@ def _orders(
     return [np.where((order >= 0) & (order < rows), order, -1) for order in shifted]
 
 
-def _named(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
-    """The recording with the item of each row in its manifest; special rows are numbered below."""
-    named = min(0, int(items.min())) - 1 - np.arange(rows)
+def _name_rows(recording: Recording, items: Ints, order: Ints, rows: int) -> Recording:
+    """Adds the item of each row to the manifest; special rows get numbers below all items."""
+    by_row = min(0, int(items.min())) - 1 - np.arange(rows)
     here = np.flatnonzero(order >= 0)
-    named[order[here]] = items[here]
-    manifest = recording.manifest.model_copy(update={"items": tuple(named.tolist())})
+    by_row[order[here]] = items[here]
+    manifest = recording.manifest.model_copy(update={"items": tuple(by_row.tolist())})
     return replace(recording, manifest=manifest)
 
 
-def _assumed(
+def _assumption(
     names: NDArray[np.str_], order: Ints, rows: int, support: tuple[float, float], place: Path
 ) -> str:
-    """Sentence on what is assumed of the rows, and why."""
+    """Sentence on the assumed order of the rows, and the reason."""
     by_row = np.argsort(np.where(order < 0, rows, order), kind="stable")[:2]
     first = ", ".join(f"row {order[item]} is item {names[item]:.40}" for item in by_row)
     special = rows - np.count_nonzero(order >= 0)
     return (
         f"Assumed: {first}, and so on (of {rows:,} rows {special:,} without an item of the truth). "
-        f"So messages agree with what their senders held by {support[0]:.1f} standard errors, by "
-        f"{support[1]:.1f} as {MANIFEST} has the rows. If that is right, say so: "
-        f'"items": [...] in {place}.'
+        "In this order, messages agree with their senders' items by "
+        f"{support[0]:.1f} standard errors; in the order of {MANIFEST}, by {support[1]:.1f}. If "
+        f'the order is right, state it: "items": [...] in {place}.'
     )
 
 
-def _doubt(most: float, declared: bool, place: Path) -> str:
+def _describe_doubt(support: float, declared: bool, place: Path) -> str:
     """Sentence on why attacks without success prove nothing."""
     start = "Messages tell items for sure" if declared else "It is not known which item each row is"
     return (
-        f"{start}, and in no order of the rows that was tried do they agree with what their "
-        f"senders held (by {most:.1f} standard errors at most, of {DEVIATIONS:g}): a failure "
-        f'proves nothing. Give "items": [...] in {place}, and see that senders are users of the '
-        "truth."
+        f"{start}, and in no order of the rows that was tried do messages agree with their "
+        f"senders' items (by {support:.1f} standard errors at most, of {DEVIATIONS:g} needed): a "
+        f'failure proves nothing. Give "items": [...] in {place}, and '
+        "see that senders are users of the truth."
     )

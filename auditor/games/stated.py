@@ -1,6 +1,6 @@
-"""What claims of a system of others count on: how many users there are, who sends, who is absent.
+"""Assumptions of claims of others' systems: number of users, sampling of senders, absent users.
 
-Systems of this program compute claims for any population; of others there is a number alone.
+Systems of this project compute claims for any population; for other systems a claim is a number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Scope, Vantage
 from fedrec_auditor.auditor.games import projection
-from fedrec_auditor.auditor.games.canary import joined
+from fedrec_auditor.auditor.games.canary import add_user
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Target, origin_of
@@ -20,54 +20,55 @@ NO_BOUND = (
     "recorded uploads are of one training, which bounds no epsilon from below. Audit the client "
     "(auditor run MODULE:OBJECT, or fedrec_auditor.audit_system)."
 )
-_NEARLY = 0.02
-_COPIES = 8
+_NEARLY = 0.02  # relative error of the share of sampled users
+_COPIES = 8  # messages by which neutrality is checked
 
 
 def is_of_others(target: Target) -> bool:
-    """Whether its claims are numbers that somebody else states, the same for any population."""
+    """Whether the target's claims are numbers stated by others, the same for any population."""
     return origin_of(target).others
 
 
-def why_unplayed(target: Target) -> str:
-    """Why no game of a system of others was played, where no row says why."""
+def why_not_run(target: Target) -> str:
+    """Reason why no game was run for a system of others, if no row has the reason."""
     return "no game was played." if origin_of(target).at_hand else NO_BOUND
 
 
 def population_of_claim(target: Target) -> str:
-    """Of what population the claim is, a sentence."""
+    """Sentence on the population for which the claim is made."""
     if not is_of_others(target):
-        return "The claim is that for this population and length."
+        return "The claim is computed for this population and length."
     if (users := origin_of(target).users) is not None:
-        return f"The claim is that of {users:,} users."
-    return "The claim is taken to hold for any number of users; n_users=N says otherwise."
+        return f"The claim is made for {users:,} users."
+    return "The claim is assumed to hold for any number of users; set n_users=N if it does not."
 
 
-def drawn_by_lot(target: Target) -> bool:
-    """Whether what is claimed may count on a user's sending in some rounds only."""
+def samples_users(target: Target) -> bool:
+    """Whether claims may rely on users being sampled: each sends in some rounds only."""
     return origin_of(target).share < 1
 
 
-def crowd_size(target: Target, users: int, most: int) -> int:
-    """How many users are played beside the canary: ``users``, unless claims ask for others.
+def crowd_size(target: Target, users: int, max_users: int) -> int:
+    """Number of users of a game besides the canary: ``users``, unless claims need another number.
 
-    As many as they are made for; else so many that the share that is drawn is nearly the stated
-    one, if the data have them. InputError if the data have too few.
+    If claims are made for a number of users, it is this number. Otherwise it is the smallest number
+    from ``users`` to ``max_users`` for which the share of sampled users is near the stated share,
+    or ``max_users``. InputError if the data have fewer users than the claims.
     """
     origin = origin_of(target)
     if not origin.others:
         return users
     if origin.users is not None:
-        if origin.users - 1 > most:
+        if origin.users - 1 > max_users:
             raise InputError(
                 f"Expected data of at least {origin.users - 1:,} users, for which the claims are "
-                f"made, got {most:,}. Give more data, or claims for fewer users."
+                f"made, got {max_users:,}. Give more data, or claims for fewer users."
             )
         return origin.users - 1
-    whole = np.arange(min(users, most), most + 1) + 1
-    drawn = np.maximum(1, np.round(origin.share * whole))
-    near = np.abs(drawn / whole - origin.share) <= _NEARLY * origin.share
-    return int(whole[np.argmax(near)]) - 1 if near.any() else most
+    totals = np.arange(min(users, max_users), max_users + 1) + 1
+    sampled = np.maximum(1, np.round(origin.share * totals))
+    is_near = np.abs(sampled / totals - origin.share) <= _NEARLY * origin.share
+    return int(totals[np.argmax(is_near)]) - 1 if is_near.any() else max_users
 
 
 def sends_when_absent(
@@ -77,23 +78,23 @@ def sends_when_absent(
     broadcast: Broadcast | None,
     rng: np.random.Generator,
 ) -> bool:
-    """Whether a user without items sends something that moves what a crowd's adversary sees."""
-    if not of_a_crowd(target, scope):
+    """Whether a user without items sends a message that changes the view of a crowd's adversary."""
+    if not hides_user(target, scope):
         return False
-    heard = projection.addressed(broadcast, projection.CANARY)
-    nobody = joined(population.take(np.arange(0)), np.zeros(population.n_items, np.float32))
-    return not _is_neutral(target, nobody, heard, rng)
+    received = projection.received_by(broadcast, projection.CANARY)
+    nobody = add_user(population.take(np.arange(0)), np.zeros(population.n_items, np.float32))
+    return not _is_neutral(target, nobody, received, rng)
 
 
-def of_a_crowd(target: Target, scope: Scope) -> bool:
-    """Whether a claim of somebody else's says that one user's presence is hidden among others'."""
+def hides_user(target: Target, scope: Scope) -> bool:
+    """Whether a claim of others' is that a user's presence is hidden in a crowd of messages."""
     return scope.is_presence and scope.vantage is not Vantage.SERVER and is_of_others(target)
 
 
 def _is_neutral(
     target: Target, profile: Interactions, broadcast: Broadcast | None, rng: np.random.Generator
 ) -> bool:
-    """Whether the message of a ``profile`` (one row) moves nothing, whatever its coins."""
+    """Whether messages of a ``profile`` (one row) move nothing, in a few random draws."""
     for name, part in target.upload(profile, broadcast, rng, _COPIES).components.items():
         sent = part.dense(np.arange(len(part)))
         base = (broadcast or {}).get(name) if part.kind is Kind.MODEL else 0

@@ -1,1 +1,1 @@
-"""Claims judged by all bounds that speak of them."""
+"""Judgement of claims by all bounds that apply to them."""

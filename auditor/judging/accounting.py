@@ -1,4 +1,4 @@
-"""What can be said of a target without running it: proved upper and exact lower bounds."""
+"""Judgement of a target without running it, by proved upper bounds and exact lower bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.statements import Bound, Scope, Vantage
 from fedrec_auditor.accountants.verdict import Verdict, exceeds, refutes, refutes_assumptions
 from fedrec_auditor.auditor.exact import delta_at, exact_lower_bound, has_curve
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
-from fedrec_auditor.auditor.plan.objects import settled
+from fedrec_auditor.auditor.plan.objects import with_settings
 from fedrec_auditor.auditor.worlds.measure import too_few_trainings
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.say import settings_words
@@ -26,29 +26,30 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
 _OF_THE_WORLD = frozenset({"rounds", "colluding", "overstated", "dropout"})
-"""Settings that no repair may change: how long is trained, and what others do."""
+"""Settings that no repair may change: the length of the training, and the behaviour of others."""
 _MOST_COPIES = 10**10
-"""Most copies of which the delta that holds is told: of more it takes minutes."""
+"""Largest number of copies for which the delta that holds is stated; for more it takes minutes."""
 
 
 def all_accountants() -> tuple[Accountant, ...]:
-    """One of every accountant; the simplest proof first, for it wins ties."""
+    """One instance of every accountant; the simplest proof comes first, because it wins ties."""
     family = FAMILIES["accountants"]
     names = sorted(family.names(), key=lambda name: (name != "pure", name))
     return tuple(family.member(name)() for name in names)
 
 
-def least_upper_bound(
+def smallest_upper_bound(
     target: Claimant,
     scope: Scope,
     population: Population,
     delta: float,
     accountants: Sequence[Accountant],
 ) -> Bound | None:
-    """The least epsilon that any accountant proves; None if none can read the target's events.
+    """The smallest epsilon that any accountant proves; None if none can read the target's events.
 
-    What a stronger vantage sees is charged too: the weaker view is a function of it. Every bound is
-    held to a second route where there is a cheap one: AuditError if it is too small.
+    The views of stronger vantages are charged too, because the view of a weaker vantage is a
+    function of them. Every bound is compared with an independent lower bound if a cheap one exists:
+    AuditError if it is too small.
     """
     vantages = (replace(scope, vantage=vantage) for vantage in Vantage)
     events = [target.event(wider, population) for wider in vantages if wider.covers(scope)]
@@ -63,9 +64,9 @@ def least_upper_bound(
 def least_of_event(
     event: DpEvent, scope: Scope, delta: float, accountants: Sequence[Accountant]
 ) -> Bound | None:
-    """The least upper bound on ``event``; None if none can read it.
+    """The smallest upper bound on ``event``; None if no accountant can read it.
 
-    Every bound is held to a second route, see ``least_upper_bound``.
+    Every bound is compared with an independent lower bound, see ``smallest_upper_bound``.
     """
     able = (accountant for accountant in accountants if accountant.supports(event))
     bounds = [accountant.bound(event, delta=delta, scope=scope) for accountant in able]
@@ -74,7 +75,7 @@ def least_of_event(
 
 
 def _least_of(bounds: Sequence[Bound]) -> Bound | None:
-    """The first of the least, but for rounding."""
+    """The first bound that is smallest up to rounding."""
     least = min((bound.epsilon for bound in bounds), default=math.inf)
     return next((bound for bound in bounds if not exceeds(bound.epsilon, least)), None)
 
@@ -82,17 +83,18 @@ def _least_of(bounds: Sequence[Bound]) -> Bound | None:
 def exact_bounds(
     target: Claimant, population: Population, scoped: ScopedClaim | None = None
 ) -> tuple[Bound, ...]:
-    """Exact lower bounds for every scoped claim whose mechanism is written down, at its delta.
+    """Exact lower bounds for every scoped claim whose mechanism is known, each at its delta.
 
-    None for a scoped claim at delta > 0 about a mechanism whose outputs are not finitely many. With
-    a ``scoped``, only what speaks to it: the bound in its own scope, else those in scopes within.
+    At delta > 0 a scoped claim has such a bound only if its mechanism has finitely many outputs or
+    a curve. If ``scoped`` is given, the result contains only bounds that apply to it: the bound in
+    its own scope, or else the bounds in scopes that it covers.
     """
-    asked = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
+    questions = list(dict.fromkeys((q.scope, q.delta) for q in target.scoped_claims(population)))
     if scoped is None:
-        return _exact(target, population, asked)
+        return _exact(target, population, questions)
     within = [
         (scope, delta)
-        for scope, delta in asked
+        for scope, delta in questions
         if scoped.scope.covers(scope) and delta >= scoped.delta
     ]
     own = _exact(target, population, [(scoped.scope, scoped.delta)])
@@ -100,9 +102,9 @@ def exact_bounds(
 
 
 def _exact(
-    target: Claimant, population: Population, asked: Iterable[tuple[Scope, float]]
+    target: Claimant, population: Population, questions: Iterable[tuple[Scope, float]]
 ) -> tuple[Bound, ...]:
-    mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in asked)
+    mechanisms = ((target.mechanism(scope, population), scope, delta) for scope, delta in questions)
     return tuple(
         exact_lower_bound(mechanism, scope, delta)
         for mechanism, scope, delta in mechanisms
@@ -110,7 +112,7 @@ def _exact(
     )
 
 
-def evaluate(
+def judge_scoped_claim(
     target: Claimant,
     scoped: ScopedClaim,
     population: Population,
@@ -120,16 +122,22 @@ def evaluate(
     alarms: Sequence[Bound] = (),
     accountants: Sequence[Accountant],
 ) -> Finding:
-    """Judge one scoped claim by the least upper and the largest lower bound that speak to it.
+    """Judges one scoped claim by the smallest upper and the largest lower bound that apply to it.
 
-    Where an exact bound that speaks covers the scope of a sampled one, at no larger delta, and is
-    tight or beside a finite proof, the sample does not count: it could only add a draw's luck.
-    ``alarms`` are sampled bounds at the confidence at which a measurement contradicts a proof; one
-    that does overrides all else. A bound under an assumption counts only where there is no other. A
-    lower bound at delta 0 says nothing at a larger delta, so it counts only where the scoped
-    claim's delta is no larger than its own.
+    - ``target``, ``scoped``, ``population``: the system, its claim in a scope, and its size.
+    - ``exact``: exact lower bounds.
+    - ``sampled``: measured lower bounds.
+    - ``alarms``: measured lower bounds at the confidence at which a measurement contradicts a
+      proof; one that contradicts it overrides all other bounds.
+    - ``accountants``: they prove the upper bound.
+
+    A sampled bound does not count if an exact bound that applies covers its scope at no larger
+    delta, and is tight or accompanied by a finite proof: the sample could exceed it only by chance.
+    A bound with assumptions counts only if there is no other bound. A lower bound at delta 0
+    implies nothing at a larger delta, so a bound counts only if the delta of the scoped claim is no
+    larger than its own.
     """
-    accounted = least_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
+    accounted = smallest_upper_bound(target, scoped.scope, population, scoped.delta, accountants)
     finding = Finding.of(
         target.name,
         scoped.claim,
@@ -147,18 +155,18 @@ def evaluate(
         repair = _repair(target, scoped, population, accountants)
     mechanism = target.mechanism(scoped.scope, population)
     if violated and mechanism is not None:
-        holds = _what_holds(mechanism, scoped.claim.epsilon)
+        holds = _delta_that_holds(mechanism, scoped.claim.epsilon)
     if holds is not None:
         notes.append(
-            f"What does hold at the claimed epsilon is delta = {holds:.4g}, exactly: up to that "
-            "probability the promise fails."
+            f"At the claimed epsilon the exact delta is {holds:.4g}: the promise may fail with up "
+            "to that probability."
         )
     if accounted is not None and math.isinf(accounted.epsilon):
         reason = target.unproved
         if not reason:
             reason = why_infinite(target.event(scoped.scope, population), scoped.delta)
         elif violated:
-            reason = ""  # nobody is to look for a proof of it
+            reason = ""  # a refuted claim has no proof
         notes.append(f"No epsilon can be proved: {reason}" if reason else "")
     note = " ".join(filter(None, notes))
     return finding.model_copy(update={"note": note, "holds_at": holds, "repair": repair})
@@ -167,10 +175,10 @@ def evaluate(
 def judge_all(
     target: Claimant, population: Population
 ) -> tuple[tuple[Bound, ...], tuple[Finding, ...]]:
-    """The exact bounds of a target, and all its scoped claims judged by them and by proofs."""
+    """The exact bounds of a target, and its scoped claims judged by them and by proofs."""
     exact, accountants = exact_bounds(target, population), all_accountants()
     return exact, tuple(
-        evaluate(target, scoped, population, exact=exact, accountants=accountants)
+        judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
         for scoped in target.scoped_claims(population)
     )
 
@@ -182,9 +190,9 @@ def _largest_lower_bound(
     sampled: Sequence[Bound],
     alarms: Sequence[Bound],
 ) -> Bound | None:
-    """The largest lower bound that speaks to a claim, or an alarm that refutes its proof."""
+    """The largest lower bound that applies to a claim, or an alarm that refutes its proof."""
 
-    def speaking(bounds: Sequence[Bound]) -> list[Bound]:
+    def applying(bounds: Sequence[Bound]) -> list[Bound]:
         return [
             bound
             for bound in bounds
@@ -193,21 +201,21 @@ def _largest_lower_bound(
 
     contradictions = [
         b
-        for b in speaking(alarms)
+        for b in applying(alarms)
         if accounted is not None
         and not (b.assumptions or accounted.assumptions)
         and refutes(b, accounted)
     ]
-    sure = accounted is not None and math.isfinite(accounted.epsilon)
-    known = speaking(exact)
-    settled = [e for e in known if e.tight or sure]
-    unknown = [
+    is_proved = accounted is not None and math.isfinite(accounted.epsilon)
+    applicable = applying(exact)
+    conclusive = [e for e in applicable if e.tight or is_proved]
+    remaining = [
         b
-        for b in speaking(sampled)
-        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in settled)
+        for b in applying(sampled)
+        if not any(e.scope.covers(b.scope) and e.delta <= b.delta for e in conclusive)
     ]
     return max(
-        contradictions or [*known, *unknown],
+        contradictions or [*applicable, *remaining],
         key=lambda bound: (not bound.assumptions, bound.epsilon, bound.scope == scoped.scope),
         default=None,
     )
@@ -218,10 +226,11 @@ def without_refuted_proofs(
 ) -> tuple[Finding, ...]:
     """The findings, judged again without the proofs whose assumptions a finding refutes.
 
-    A lower bound above a proof shows that what the proof assumes is not so, all of it together. So
-    every proof of that system which assumes as much falls, in whatever scope. ``proof_of`` a
-    system's name and a lower bound is what can be proved where that one was measured: of a round,
-    say, that no claim speaks of, in which more is shown than was assumed of it.
+    A lower bound above a proof shows that the assumptions of the proof do not all hold. So every
+    proof of that system with at least these assumptions is dropped, in every scope. ``proof_of``
+    takes the name of a system and a lower bound, and gives the proof in the scope of that bound:
+    for example of a round for which there is no claim, but whose lower bound exceeds the assumed
+    epsilon.
     """
     findings = tuple(findings)
     shown = dict.fromkeys((each.target, each.shown) for each in findings)
@@ -234,7 +243,7 @@ def without_refuted_proofs(
         if upper is not None and refutes_assumptions(lower, upper)
     ]
 
-    def left(finding: Finding) -> Finding:
+    def without_proof(finding: Finding) -> Finding:
         for target, assumptions, lower in refuted:
             proof = finding.accounted
             if proof is None or target != finding.target:
@@ -247,18 +256,22 @@ def without_refuted_proofs(
                 )
         return finding
 
-    return tuple(map(left, findings))
+    return tuple(map(without_proof, findings))
 
 
 def with_untested(
     findings: Sequence[Finding], skipped: Sequence[SkippedRow], of_others: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """The findings; those that nothing tested say why, see ``Finding.untested``.
+    """The findings; those that nothing tested state the reason, see ``Finding.untested``.
 
-    A system ``of_others`` is tested by games only: a claim with no measured bound in its scope
-    could not have been refuted, for the reason in ``skipped``, or else the one given here. A claim
-    of a training, of any system, is tested where trainings enough were simulated to refute it as
-    often as not, had twice as much been spent.
+    - ``findings``: all findings of an audit.
+    - ``skipped``: games that were not run, with reasons.
+    - ``of_others``: systems that only games can test, with a reason to give if ``skipped`` has
+      none.
+
+    A claim on such a system without a measured bound in its scope could not have been refuted. A
+    claim on a training, of any system, counts as tested if enough trainings were simulated to
+    refute it about half of the time, had twice as much epsilon been spent.
     """
     return tuple(_with_untested(finding, findings, skipped, of_others) for finding in findings)
 
@@ -287,8 +300,8 @@ def _with_untested(
     return finding if not why else finding.model_copy(update={"untested": why}).judged_again()
 
 
-def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
-    """The delta at which a violated epsilon does hold, where it can be computed exactly."""
+def _delta_that_holds(mechanism: Mechanism, epsilon: float) -> float | None:
+    """The delta at which a violated epsilon holds, if it can be computed exactly."""
     known = mechanism.worst_case()
     if known is not None and known.copies > _MOST_COPIES:
         return None
@@ -301,7 +314,7 @@ def _what_holds(mechanism: Mechanism, epsilon: float) -> float | None:
 def _repair(
     target: Claimant, scoped: ScopedClaim, population: Population, accountants: Sequence[Accountant]
 ) -> str:
-    """The settings that its papers know to repair a system, if the same claim is then proved."""
+    """The settings by which papers repair the system, if the same claim is then proved; else ""."""
     known = {
         settings_words(entry.repaired).removeprefix("--set "): entry.repaired
         for paper in papers().values()
@@ -312,13 +325,13 @@ def _repair(
         and all(hasattr(target, name) for name in entry.repaired)
     }
     for words, settings in known.items():
-        mended = settled(target, settings, target.name)
+        mended = with_settings(target, settings, target.name)
         for again in mended.scoped_claims(population):
             asked = (again.scope, again.delta, again.claim.scope)
             larger = exceeds(again.claim.epsilon, scoped.claim.epsilon)
             if larger or asked != (scoped.scope, scoped.delta, scoped.claim.scope):
                 continue
-            proof = least_upper_bound(mended, again.scope, population, again.delta, accountants)
+            proof = smallest_upper_bound(mended, again.scope, population, again.delta, accountants)
             judged = Finding.of(
                 target.name, again.claim, again.scope, delta=again.delta, accounted=proof
             )

@@ -1,4 +1,4 @@
-"""The catalogue of claims, judged: targets made, claims evaluated, released code by its entries."""
+"""The catalogue of claims, judged: targets are made and claims evaluated, entry by entry."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Any, ClassVar, Self
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Scope, Sizes
-from fedrec_auditor.accountants.verdict import Verdict, worst_number
-from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.accountants.verdict import Verdict, worst_label
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    exact_bounds,
+    judge_scoped_claim,
+)
 from fedrec_auditor.auditor.machine.workers import results
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
@@ -30,14 +34,20 @@ from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Prod
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 NOTHING, ANYTHING = "nothing", "anything"
-"""Values of ``Entry.draws`` where nothing is seen, and where nothing bounds what is sent."""
+"""Values of ``Entry.draws`` if the adversary sees nothing, and if nothing bounds the uploads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Released:
-    """Released code as an entry declares it: a ``mechanism`` hides the data, or ``draws`` says why.
+class ReleasedCode:
+    """Released code as a catalogue entry declares it, without a system to run.
 
-    No run, no client and no claim but that of the entry.
+    - ``name``: name of the code.
+    - ``draws``: name of the mechanism that hides the data, or ``NOTHING`` or ``ANYTHING``.
+    - ``assumes``: assumptions of the entry.
+    - ``drawn``: the mechanism, if there is one.
+    - ``sizes``: number of rounds.
+
+    Released code cannot be run here, and makes no claim except the claim of the entry.
     """
 
     name: str
@@ -50,7 +60,7 @@ class Released:
 
     @classmethod
     def of(cls, entry: Entry, settings: Mapping[str, Any]) -> Self:
-        """The code with these settings of its mechanism; InputError if there is none such."""
+        """The code with these ``settings`` of its mechanism; InputError if they do not fit it."""
         drawn, own = None, dict(settings)
         sizes = Sizes(rounds=own.pop("rounds", None))
         if entry.draws not in ("", NOTHING, ANYTHING):
@@ -67,18 +77,18 @@ class Released:
         return cls(name=name, draws=draws, assumes=entry.assumes, drawn=drawn, sizes=sizes)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """None beside that of the entry."""
+        """An empty tuple: the only claim is that of the entry."""
         return ()
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The mechanism in the scope of the entry; None where no distribution is known."""
+        """The mechanism in the scope of the entry; None if its distribution is not known."""
         return self.drawn
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """The charge in the scope of the entry; InputError if it says nothing of it."""
+        """The event in the scope of the entry; InputError if the entry declares none."""
         if not self.draws:
             raise InputError(
-                f"Expected what {self.name} draws, which is no system here, got none. Give draws."
+                f"Expected draws for {self.name}, which is not a system here, got none. Give draws."
             )
         if self.draws == NOTHING:
             return dp.NoOpDpEvent()
@@ -87,20 +97,20 @@ class Released:
 
 # The catalogue of claims, judged: targets are made, claims evaluated, numbers computed.
 #
-# No verdict is stated in the catalogue's data: claims come from the target, verdicts from
-# ``accountants.verdict`` over the accountants' upper and the exact lower bounds.
+# The data of the catalogue states no verdict: claims come from the target, and verdicts from
+# ``accountants.verdict``, given the accountants' upper bounds and the exact lower bounds.
 
 _MOVIELENS = Population(n_users=943, n_items=1682)
 _SIZES = ("n_users", "n_items")
 
 
 def entries(of: str | None = None) -> tuple[Entry, ...]:
-    """All entries with a number, by heading and part, or those ``of`` a paper."""
+    """All entries with a number, sorted by heading and part; or only those ``of`` a paper."""
     return tuple(entry for paper, entry in _numbered().values() if of in (None, paper.name))
 
 
 def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
-    """All entries with a number, each with its paper; InputError if two have one number."""
+    """All entries with a number, each with its paper; InputError if two have the same number."""
     found: dict[str, tuple[Paper, Entry]] = {}
     for paper in papers().values():
         for entry in paper.entries:
@@ -114,8 +124,8 @@ def _numbered() -> Mapping[str, tuple[Paper, Entry]]:
     return dict(sorted(found.items(), key=lambda item: (item[1][1].heading, item[1][1].part)))
 
 
-def find(number: str) -> tuple[Entry, ...]:
-    """The entry of this number; for a heading, such as "2", all its parts. InputError if none."""
+def find_entries(number: str) -> tuple[Entry, ...]:
+    """The entry with this number, or all parts of a heading such as "2"; InputError if none."""
     text = number.strip().lower()
     found = tuple(e for e in entries() if text in (e.number, str(e.heading)))
     if not found:
@@ -128,9 +138,9 @@ def find(number: str) -> tuple[Entry, ...]:
 
 
 def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]:
-    """The rows of ``chosen``, in their order, by ``jobs`` worker processes.
+    """The judged rows of ``chosen``, in their order, computed by ``jobs`` worker processes.
 
-    Entries on the same target and settings are judged by the same worker, one after the other.
+    One worker judges all entries on one target with the same settings, one after another.
     """
     alike: dict[str, list[str]] = defaultdict(list)
     for entry in chosen:
@@ -141,7 +151,7 @@ def judge(chosen: Sequence[Entry], *, jobs: int = 1) -> tuple[CatalogueRow, ...]
 
 
 def judge_entry(paper: Paper, entry: Entry) -> CatalogueRow:
-    """One entry judged; InputError that names it if its target, claim or repair is not there."""
+    """One judged entry; InputError with its name if its target, claim or repair does not exist."""
     try:
         return _judge(paper, entry)
     except InputError as error:
@@ -154,10 +164,10 @@ def _judge_all(numbers: tuple[str, ...]) -> tuple[CatalogueRow, ...]:
 
 
 def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
-    finding = _ask(paper, entry, entry.settings)
+    finding = _evaluate_claim(paper, entry, entry.settings)
     repaired = None
     if entry.repaired is not None:
-        repaired = _ask(paper, entry, {**entry.settings, **entry.repaired})
+        repaired = _evaluate_claim(paper, entry, {**entry.settings, **entry.repaired})
         if repaired is not None and repaired.verdict in (Verdict.VIOLATED, Verdict.UNSOUND):
             raise InputError(
                 f"Expected the repaired variant ({dict(entry.repaired)}) not to be "
@@ -195,7 +205,7 @@ def _judge(paper: Paper, entry: Entry) -> CatalogueRow:
         if finding is None or finding.measured is None
         else finding.measured.epsilon,
         verdict=None if finding is None else finding.verdict,
-        arithmetic=worst_number(figure.word for figure in figures),
+        arithmetic=worst_label(figure.word for figure in figures),
         reason=entry.reason,
         finding=finding,
         figures=figures,
@@ -215,14 +225,14 @@ def _paper(paper: Heading) -> PaperRow:
     )
 
 
-def _ask(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
+def _evaluate_claim(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Finding | None:
     """The entry's claim evaluated on its target with these settings; None if it has no scope."""
     own, population = _split(settings)
     target = _claimant(paper, entry, own)
     if paper.scope(entry) is None:
         return None
     scoped = paper.scoped(entry, target, population)
-    return evaluate(
+    return judge_scoped_claim(
         target,
         scoped,
         population,
@@ -237,10 +247,10 @@ def claimant(row: CatalogueRow) -> Claimant:
 
 
 def _claimant(paper: Paper, entry: Entry, settings: Mapping[str, Any]) -> Claimant:
-    """The entry's first system with these settings, or the code that is none here."""
+    """The entry's first system with these settings, or released code without a system here."""
     (name, *_) = entry.system
     if paper.heading.code and name not in FAMILIES["targets"].names():
-        return Released.of(entry, settings)
+        return ReleasedCode.of(entry, settings)
     return make_target(name, Plan(settings={name: dict(settings)}))
 
 
@@ -254,16 +264,17 @@ def _split(settings: Mapping[str, Any]) -> tuple[dict[str, Any], Population]:
 
 
 def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, ...]:
-    """The printed tables of epsilons, of all systems or one, entry by entry beside the truth.
+    """The printed tables of epsilons, of all systems or one, entry by entry with the computed ones.
 
-    PrivRec's 36 entries take about 20 seconds of one core. InputError for a system without any.
+    PrivRec's 36 entries take about 20 seconds on one core. InputError for a system without such a
+    table.
     """
-    if system is not None and system not in (known := tabled()):
+    if system is not None and system not in (known := papers_with_tables()):
         raise InputError(
             f"Expected --tables alone or with {' or '.join(known)}, got {system!r}. Drop it."
         )
     found = []
-    for name, paper in tabled().items():
+    for name, paper in papers_with_tables().items():
         if system in (None, name) and (declared := paper.printed.epsilons) is not None:
             made = dict(results(_table_row, enumerate(paper.epsilons()), jobs=jobs))
             rows = tuple(made[place] for place in sorted(made))
@@ -271,8 +282,8 @@ def tables(system: str | None = None, *, jobs: int = 1) -> tuple[EpsilonTables, 
     return tuple(found)
 
 
-def tabled() -> Mapping[str, Paper]:
-    """The papers that print tables of epsilons, by the system that these are of."""
+def papers_with_tables() -> Mapping[str, Paper]:
+    """The papers that print tables of epsilons, by the system to which these belong."""
     return {
         declared.system.lower(): paper
         for paper in papers().values()

@@ -1,1 +1,1 @@
-"""This machine and its kin: processes, clusters, standard streams, deadlines, progress."""
+"""Runtime of an audit on one machine: processes, standard streams, deadlines, progress."""

@@ -1,4 +1,4 @@
-"""Standard output and error, which may be closed, full, or read by nobody."""
+"""Standard output and error, which may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_LONGEST = 4_000  # letters of a line
+_LONGEST = 4_000  # characters of a line
 
 
 def open_closed() -> None:
-    """Lead standard streams that are closed nowhere, before a file of ours gets their number."""
+    """Opens closed standard streams on the null device, before another file gets their number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - kept while we run
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
 
 
 def discard_output() -> None:
-    """Lead standard output nowhere, what waits in its buffer too."""
+    """Redirects standard output, including its buffer, to the null device."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def tell(message: str) -> None:
-    """One line on standard error, if that can be written, with nothing that a terminal obeys.
+def print_message(message: str) -> None:
+    """Prints one line on standard error, if that is writable, without terminal control codes.
 
-    Of a line that is very long, since it quotes what somebody gave, the middle is left out.
+    The middle of a very long line, which may quote a user's input, is left out.
     """
     from fedrec_auditor.reports.say import printable
 
@@ -38,15 +38,15 @@ def tell(message: str) -> None:
 
 @contextmanager
 def spare_output(otherwise: str) -> Iterator[None]:
-    """A context for output that may be lost: then one line on standard error says ``otherwise``.
+    """Context for printing a summary: if it fails, prints ``otherwise`` on standard error.
 
-    Nothing is said if the reader of the output went away.
+    Prints nothing if the reader of the output has closed it.
     """
     try:
         yield
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # the second is how rich ends on the first
+    except (BrokenPipeError, SystemExit):  # rich raises SystemExit on a broken pipe
         discard_output()
     except OSError as error:
         discard_output()
-        tell(f"Expected to print a summary, got: {error.strerror}. {otherwise}")
+        print_message(f"Expected to print a summary, got: {error.strerror}. {otherwise}")

@@ -1,4 +1,4 @@
-"""Progress: what runs and how far it is; shown, or reported to a caller."""
+"""Progress of an audit: running tasks and finished counts, displayed or passed to a caller."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from fedrec_auditor.reports.say import duration
 from fedrec_auditor.reports.writers.paragraph import paragraph
 
 Listener = Callable[[str, int, int], None]
-"""Is told what is counted (a round, a draw, a run), how many are done, and of how many."""
+"""Called with the name of the counted things (rounds, draws, runs), the done number, the total."""
 TRAINING = "training"
-"""What is counted in a target's training: its rounds."""
+"""Name under which a target's training counts its rounds."""
 _listening: ContextVar[Listener | None] = ContextVar("listening", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """A context in whose thread ``listener`` is told of all stages."""
+    """Context in whose thread ``listener`` is called at every ``stage``."""
     token = _listening.set(listener)
     try:
         yield
@@ -40,7 +40,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def stage(what: str, done: int, of: int) -> None:
-    """Say that ``done`` of so many are done; nothing that is computed may depend on it.
+    """Reports that ``done`` of ``of`` are done; no result may depend on it.
 
     >>> with listening(print):
     ...     stage("draw", 12, 300)
@@ -51,31 +51,32 @@ def stage(what: str, done: int, of: int) -> None:
         listener(what, done, of)
 
 
-# Progress: what runs and how far it is; shown, or told to a caller.
+# The remaining time of an audit is not estimated: the times of tasks differ by a factor of a
+# thousand, which settings do not predict, and an estimate that grows is worse than no estimate.
 #
-# How long an audit still takes is not told: tasks differ by a factor of a thousand, in ways that
-# settings do not tell beforehand, and a figure that grows while one waits is worse than none.
-#
-# Tasks of any process note where they are in a file (``noted``); a thread reads it (``Watch``), and
-# tells an observer: a bar in a terminal, plain lines elsewhere, or a caller's function.
+# Tasks of any process write their progress to a file (``noting``). A thread reads it
+# (``Watch``), and calls an observer: a bar in a terminal, plain lines elsewhere, or a caller's
+# function.
 
 logger = logging.getLogger(__name__)
 
 _PULSE, _SILENT = 1.0, 30.0
-"""Seconds between two words to an observer, and after which a log is told what runs."""
+"""Seconds between two calls of an observer, and until a log without events names running tasks."""
 _POLL, _OFTEN = 0.2, 0.5
-"""Seconds between two looks at the notes, and between two notes of one task."""
+"""Seconds between two reads of the notes, and between two notes of one task."""
 _LINES = 4
-"""Tasks at most that are told to run."""
+"""Maximum number of running tasks that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How far an audit is at one moment.
+class ProgressReport:
+    """Progress of an audit at one moment.
 
-    ``done`` of ``total`` tasks are finished, ``elapsed`` seconds are over. ``running`` says in
-    words what runs now, such as "fcf training, round 12 of 300"; ``finished`` names the task that
-    has just ended, if one has.
+    ``done``: number of finished tasks.
+    ``total``: number of all tasks.
+    ``running``: descriptions of running tasks, such as "fcf training, round 12 of 300".
+    ``finished``: name of the task that has just ended; None if there is no such task.
+    ``elapsed``: seconds since the start.
     """
 
     done: int
@@ -85,24 +86,29 @@ class Standing:
     elapsed: float = 0.0
 
 
-Observer = Callable[[Standing], None]
-"""Is told how an audit stands, whenever a task ends and about once a second between."""
+Observer = Callable[[ProgressReport], None]
+"""Called with the progress of an audit, when a task ends and about once a second."""
 
 
 class Watch:
-    """Follows an audit of which ``done`` of ``total`` tasks were finished before.
+    """Follows the progress of an audit and passes it to an observer.
 
-    An observer that raises is told no more.
+    ``observe``: the observer; if it raises an exception, it is not called again.
+    ``done``: number of tasks that were finished before.
+    ``total``: number of all tasks.
     """
 
     def __init__(self, observe: Observer | None, *, done: int, total: int) -> None:
         self._observe, self._done, self._total = observe, done, total
         self._begun: set[str] = set()
         self._running: dict[str, str] = {}
-        self._started = self._told = time.monotonic()
+        self._started = self._notified = time.monotonic()
 
     def at(self, task: str, what: str, done: int, of: int) -> None:
-        """A task has done so many of what it counts; of "", itself, it is 0 or 1 of 1."""
+        """Records that ``task`` has counted ``done`` of ``of`` in ``what``.
+
+        If ``what`` is empty, the task itself begins (0 of 1) or ends (1 of 1).
+        """
         text = f"{task}, {what} {done:,} of {of:,}"
         if what == TRAINING:
             training = f"{task.partition(' ')[0]} {TRAINING}"
@@ -116,14 +122,14 @@ class Watch:
         self._running[task] = text
         if not what and done:
             self._done += 1
-            self.tell(task)
+            self.notify(task)
 
-    def tell(self, finished: str | None = None) -> None:
-        """Tell the observer how the audit stands."""
-        now = self._told = time.monotonic()
+    def notify(self, finished: str | None = None) -> None:
+        """Calls the observer with the current progress."""
+        now = self._notified = time.monotonic()
         if self._observe is None:
             return
-        standing = Standing(
+        standing = ProgressReport(
             done=self._done,
             total=self._total,
             running=tuple(dict.fromkeys(filter(None, self._running.values()))),
@@ -133,12 +139,15 @@ class Watch:
         try:
             self._observe(standing)
         except Exception:
-            logger.exception("What shows the progress failed, and is told no more")
+            logger.exception("The progress observer failed; it is not called again")
             self._observe = None
 
     @contextmanager
     def notes(self) -> Iterator[Path]:
-        """A file to which any process of this machine may ``note``; all is read at the end."""
+        """Context with a file to which any process of this machine may ``note`` its progress.
+
+        On exit, all remaining notes are read.
+        """
         with tempfile.TemporaryDirectory(prefix="progress-") as folder:
             path, ended = Path(folder) / "notes", threading.Event()
             path.touch()
@@ -150,8 +159,8 @@ class Watch:
                     *lines, rest = (rest + file.read()).split("\n")
                     for line in lines:
                         self.at(*json.loads(line))
-                    if time.monotonic() - self._told >= _PULSE:
-                        self.tell()
+                    if time.monotonic() - self._notified >= _PULSE:
+                        self.notify()
 
             with path.open(encoding="utf-8") as file:
                 reader = threading.Thread(target=follow, daemon=True)
@@ -164,7 +173,7 @@ class Watch:
 
 
 def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
-    """Note where a task is, in one piece; a full disk loses the note and nothing else."""
+    """Appends the progress of a task to the file of notes atomically; a full disk is ignored."""
     if path is None:
         return
     with suppress(OSError):
@@ -176,8 +185,8 @@ def note(path: Path | None, task: str, what: str, done: int, of: int) -> None:
 
 
 @contextmanager
-def noted(path: Path | None, task: str) -> Iterator[None]:
-    """A context in which a task begins and notes its stages: ends of loops, and twice a second."""
+def noting(path: Path | None, task: str) -> Iterator[None]:
+    """Context in which a task notes its begin and its stages: ends of loops, and twice a second."""
     last = "", 0.0
 
     def listen(what: str, done: int, of: int) -> None:
@@ -193,14 +202,18 @@ def noted(path: Path | None, task: str) -> Iterator[None]:
 
 
 @contextmanager
-def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
-    """Give what shows progress where it is asked for, or where somebody looks on; or nothing."""
+def show_progress(progress: bool | Observer | None) -> Iterator[Observer | None]:
+    """Context with an observer that displays progress, or None.
+
+    ``progress``: an observer, True to display, False not to, None to display in a terminal or a
+        notebook only.
+    """
     if callable(progress):
         yield progress
         return
     console = Console(stderr=True)
-    looked_at = console.is_jupyter or (console.is_terminal and sys.stderr.isatty())
-    if progress is False or (progress is None and not looked_at):
+    is_interactive = console.is_jupyter or (console.is_terminal and sys.stderr.isatty())
+    if progress is False or (progress is None and not is_interactive):
         yield None
         return
     with show(console) as observe:
@@ -208,26 +221,26 @@ def shown(progress: bool | Observer | None) -> Iterator[Observer | None]:
 
 
 @contextmanager
-def shown_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
-    """A context that shows as ``shown`` where its one task is, about once a second."""
+def show_stages(progress: bool | Observer | None, name: str) -> Iterator[None]:
+    """Context that displays the stages of the task ``name``; see ``show_progress``."""
     started = last = time.monotonic()
-    with shown(progress) as observe:
+    with show_progress(progress) as observe:
 
-        def tell(what: str, done: int, of: int) -> None:
+        def update(what: str, done: int, of: int) -> None:
             nonlocal last
             now = time.monotonic()
             if observe is not None and now - last >= _PULSE:
                 last = now
                 at = f"{name}, {what} {done:,} of {of:,}"
-                observe(Standing(done=0, total=1, running=(at,), elapsed=now - started))
+                observe(ProgressReport(done=0, total=1, running=(at,), elapsed=now - started))
 
-        with listening(tell):
+        with listening(update):
             yield
 
 
 @contextmanager
 def show(console: Console) -> Iterator[Observer]:
-    """Give an observer that shows progress on ``console``."""
+    """Context with an observer that displays progress on ``console``."""
     if not console.is_terminal:
         yield _log(console)
         return
@@ -235,49 +248,49 @@ def show(console: Console) -> Iterator[Observer]:
     with _Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
-        def tell(standing: Standing) -> None:
+        def observe(standing: ProgressReport) -> None:
             bar.running = running(standing)
             bar.update(task, completed=standing.done, total=standing.total)
 
-        yield tell
+        yield observe
 
 
 class _Bar(Progress):
-    """A bar, and below it what runs."""
+    """A progress bar with the running tasks below it."""
 
     running: tuple[str, ...] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, and a paragraph for each task that runs."""
+        """Yields the bar, and a paragraph for each running task."""
         yield from super().get_renderables()
         for text in self.running:
             yield Text(paragraph(text, self.console.width, indent=2, hang=2))
 
 
 def _log(console: Console) -> Observer:
-    """A line whenever a task ends, or where none has for a while."""
+    """An observer that prints a line when a task ends, or if no task has ended for a while."""
     last = time.monotonic()
 
-    def tell(standing: Standing) -> None:
+    def observe(standing: ProgressReport) -> None:
         nonlocal last
         now = time.monotonic()
         if standing.finished is None and now - last < _SILENT:
             return
         last = now
-        with suppress(OSError):  # whether anybody reads it changes no audit
+        with suppress(OSError):  # an audit does not depend on a reader of its log
             print(line(standing), file=console.file, flush=True)
 
-    return tell
+    return observe
 
 
-def line(standing: Standing) -> str:
-    """How an audit stands, for a log: what has ended, or else what runs."""
+def line(standing: ProgressReport) -> str:
+    """Line of a log: finished and total tasks, the task that ended or the running tasks, time."""
     what = standing.finished or "; ".join(running(standing)) or "nothing runs yet"
     return f"[{standing.done}/{standing.total}] {what}; {duration(standing.elapsed)} so far"
 
 
-def running(standing: Standing) -> tuple[str, ...]:
-    """What runs, a line a task, and how many more."""
+def running(standing: ProgressReport) -> tuple[str, ...]:
+    """Lines naming the running tasks, one per task, and the number of further tasks."""
     first = standing.running[:_LINES]
     more = len(standing.running) - len(first)
     return (*first, f"and {more} more") if more else first

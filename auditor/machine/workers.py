@@ -1,4 +1,4 @@
-"""Worker processes: calls run in parallel, stopped at a deadline, none outliving its parent."""
+"""Worker processes: parallel calls, deadlines, and an end with the parent process."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ from joblib.externals.loky.backend.process import LokyProcess
 
 from fedrec_auditor.accountants.errors import AuditError, IncompleteError, InputError
 
-# Work that may hang, in C code too, is stopped at a deadline.
+# Work that may hang, also in C code, is stopped at a deadline.
 #
-# Foreign code runs in a child process, forked before anything heavy is imported, in a process group
-# of its own: killing that group ends whatever the code started and asks nobody's consent. The child
-# says nothing on standard output; its answer comes back whole or not at all.
+# Foreign code runs in a child process, forked before large imports, in its own process group:
+# killing the group also ends every process that the code started. The child writes nothing to
+# standard output; its answer arrives complete or not at all.
 
 _LONGEST = 1e6
 _GRACE = 5.0
-"""Seconds after the deadline at which a child ends itself, should its parent have been killed."""
+"""Seconds after the deadline at which a child ends itself, if its parent was killed."""
 
 
 def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """The exit code and the text that ``work`` gives, if it does so within ``seconds``.
+    """Runs ``work`` in a child process and returns its exit code and text, within ``seconds``.
 
-    InputError if it does not, or if its process ends without an answer; AuditErrors of ``work``
-    are raised again here. What ``work`` prints goes to standard error; it finds no standard input.
-    Where processes cannot be forked, ``work`` runs here, and at the deadline this process ends with
-    exit code 2.
+    InputError if ``work`` takes longer, or if its process ends without an answer. AuditErrors of
+    ``work`` are raised again here. The standard output of ``work`` goes to standard error, and its
+    standard input is empty. If processes cannot be forked, ``work`` runs in this process, which
+    ends with exit code 2 at the deadline.
     """
     if not 0 < seconds <= _LONGEST:
         raise InputError(
             f"Expected a timeout in (0, {_LONGEST:g}] seconds, got timeout={seconds!r}. "
-            "Give 600, say."
+            "Give 600, for example."
         )
     if not hasattr(os, "fork"):
-        return _watched(seconds, work)
-    ours, theirs = Pipe(duplex=False)
-    # An interrupt while the child begins waits until we can end it.
+        return _run_watched(seconds, work)
+    receiver, sender = Pipe(duplex=False)
+    # An interrupt is blocked while the child starts, so that the child can be ended.
     unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    child = get_context("fork").Process(target=_work, args=(theirs, seconds, work, unblocked))
+    child = get_context("fork").Process(target=_run_child, args=(sender, seconds, work, unblocked))
     try:
         child.start()
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         raise
-    assert child.pid is not None  # it has been started
+    assert child.pid is not None  # the child has been started
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        theirs.close()
-        answer = ours.recv_bytes() if ours.poll(seconds) else None
+        sender.close()
+        answer = receiver.recv_bytes() if receiver.poll(seconds) else None
     except EOFError:
         answer = b""
     finally:
@@ -70,27 +70,27 @@ def answer_within(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[
             os.killpg(child.pid, signal.SIGKILL)
         child.kill()
         child.join()
-        ours.close()
+        receiver.close()
     if answer is None:
-        raise _late(seconds)
+        raise _timeout_error(seconds)
     if not answer:
         ended = f"ended with exit code {child.exitcode}"
         if child.exitcode is not None and child.exitcode < 0:
             ended = f"was ended by {signal.Signals(-child.exitcode).name}"
-        raise InputError(f"Expected an answer, but the process {ended}. Mend the callable.")
+        raise InputError(f"Expected an answer, but the process {ended}. Correct the callable.")
     kind, code, text = json.loads(answer)
     if kind:
         raise {"input": InputError, "audit": AuditError, "fault": IncompleteError}[kind](text)
     return code, text
 
 
-def _work(
-    back: Connection,
+def _run_child(
+    sender: Connection,
     seconds: float,
     work: Callable[[], tuple[int, str]],
     unblocked: set[signal.Signals],
 ) -> None:
-    """In the child: send what came, or the error."""
+    """Runs ``work`` in the child process, and sends its answer or its error."""
     os.setpgid(0, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
     for ending in (signal.SIGALRM, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -111,12 +111,12 @@ def _work(
         kind, text = "fault", "a fault of ours, not yours; please report these lines."
     with suppress(OSError, ValueError):
         sys.stderr.flush()
-    back.send_bytes(json.dumps([kind, code, text]).encode())
+    sender.send_bytes(json.dumps([kind, code, text]).encode())
 
 
-def _watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
+def _run_watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, str]:
     def stop() -> None:
-        print("auditor:", _late(seconds), file=sys.stderr, flush=True)
+        print("auditor:", _timeout_error(seconds), file=sys.stderr, flush=True)
         os._exit(2)
 
     watchdog = threading.Timer(seconds, stop)
@@ -128,10 +128,10 @@ def _watched(seconds: float, work: Callable[[], tuple[int, str]]) -> tuple[int, 
         watchdog.cancel()
 
 
-def _late(seconds: float) -> InputError:
+def _timeout_error(seconds: float) -> InputError:
     return InputError(
-        f"Expected an answer within {seconds:g} s, got none, and stopped. Mend the callable, "
-        "give --seconds, lower --samples or raise --timeout."
+        f"Expected an answer within {seconds:g} s, got none. Correct the callable, give --seconds, "
+        "lower --samples or raise --timeout."
     )
 
 
@@ -141,55 +141,55 @@ Result = TypeVar("Result")
 def results(
     function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
 ) -> Iterator[Result]:
-    """``function`` of each of ``arguments``, as they finish; in this process if ``jobs`` is 1.
+    """Yields ``function`` of each of ``arguments`` as calls finish; in this process for one job.
 
-    IncompleteError if a worker is killed from outside, as by a system that is out of memory.
+    IncompleteError if a worker is killed from outside, for example by a system without free memory.
     """
     if jobs <= 1:
-        yield from (function(*each) for each in arguments)
+        yield from (function(*args) for args in arguments)
         return
-    _begin_anew_elsewhere()
+    _restart_outdated_workers()
     parallel = joblib.Parallel(
         n_jobs=jobs,
         return_as="generator_unordered",
         batch_size=1,
-        initializer=_follow,  # before the first task: a worker that waits for one follows, too
+        initializer=_end_with_parent,  # runs before the first task, so idle workers end, too
         initargs=(os.getpid(),),
     )
     try:
-        yield from parallel(joblib.delayed(function)(*each) for each in arguments)
+        yield from parallel(joblib.delayed(function)(*args) for args in arguments)
     except (KeyboardInterrupt, GeneratorExit):
         _end_workers()
         raise
     except BrokenProcessPool as error:
         raise IncompleteError(
-            f"Expected {jobs} workers to finish, got one killed, perhaps for want of memory. "
-            "Use fewer with --jobs; finished tasks are kept."
+            f"Expected {jobs} workers to finish, got one killed, perhaps for lack of memory. "
+            "Use fewer workers with --jobs; finished tasks are stored."
         ) from error
 
 
-_BEGUN: list[tuple[str, ...]] = []
-"""Where the workers that wait for more began: their directory, and where they import from."""
+_STARTED: list[tuple[str, ...]] = []
+"""Directory and import path with which idle workers were started."""
 
 
-def _begin_anew_elsewhere() -> None:
-    """End workers that wait for more if they began in another directory, or import from others."""
+def _restart_outdated_workers() -> None:
+    """Ends idle workers that were started in another directory or with another import path."""
     here = (os.getcwd(), *sys.path)
-    if _BEGUN and _BEGUN[0] != here:
+    if _STARTED and _STARTED[0] != here:
         get_reusable_executor().shutdown(wait=True, kill_workers=True)
-    _BEGUN[:] = [here]
+    _STARTED[:] = [here]
 
 
 def _end_workers() -> None:
-    """Kill joblib's workers, which joblib does too, but not if it is interrupted meanwhile."""
+    """Kills joblib's workers; joblib does so, too, but not if it is interrupted meanwhile."""
     for worker in multiprocessing.active_children():
         if isinstance(worker, LokyProcess) and worker.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 
 
-def _follow(parent: int) -> None:
-    """End this process within a second of its parent's end, even if that was killed."""
+def _end_with_parent(parent: int) -> None:
+    """Ends this process within a second after its parent, even if the parent was killed."""
 
     def wait() -> None:
         while os.getppid() == parent:

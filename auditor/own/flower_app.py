@@ -1,4 +1,4 @@
-"""Apps of Flower as systems to audit, and what they claim."""
+"""Flower apps as systems to audit, and the claims that they imply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.systems.base import ScopedClaim
 from fedrec_auditor.targets.wrapped.flower.flower_client import FlowerClient, Partition, named
 from fedrec_auditor.targets.wrapped.flower.flower_promise import (
-    BESIDE,
+    METADATA_NOTE,
     Chain,
     is_app,
     masks,
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.wrapped.flower.flower_promise import (
 from fedrec_auditor.targets.wrapped.flower.flower_system import FlowerServer, FlowerSystem
 
 DELTA = 1e-5
-"""At which an epsilon is proved where the app states no delta."""
+"""The delta at which an epsilon is proved if the app states none."""
 
 
 def wrap(
@@ -50,37 +50,38 @@ def wrap(
     n_users: int | None = None,
     upload_seconds: float = 0.0,
 ) -> FlowerSystem:
-    """A target of an app of Flower, for ``audit_system`` and ``auditor run``; no server, no ray.
+    """A target made of a Flower app, for ``audit_system`` and ``auditor run``; no server, no ray.
 
     Parameters
     ----------
     app : a ``ClientApp``, of either interface (``@app.train()`` or ``client_fn``), with its mods;
         or a function of a history that makes a ``NumPyClient``, a ``Client`` or a ``ClientApp``.
-    model : the first parameters: a torch module, a state_dict, an ArrayRecord, a list of arrays;
-        or a function that makes them for a number of items, with which games are much faster.
-    data : the function by which a ``ClientApp`` loads its partition, or its name
-        ("module:function"). While it is audited it returns ``adapt(history)``, or the history.
-    adapt : makes of a history what the app expects. With more parameters it is given the arguments
-        of the app's call, too.
-    mods : around a client that a function makes, the outermost first, as in ``ClientApp``.
-    strategy : the server's, by which updates are aggregated; by default their mean. Its promises
-        are audited, too.
-    rounds, share : the length of a training, and the share of clients that send in a round.
-    config : what the server sends beside the model; the clipping norm of a strategy is added.
-    run_config, node_config : what the app's context holds.
-    metadata : whether all that a reply holds beside the arrays (num_examples, metrics, numbers,
-        text, bytes, what an app sets of its envelope) is a part of the message. Without it that is
-        outside of what is audited, and claims say so.
-    equal_weights : the server gives every client of a round the same weight: noise of a strategy
-        is calibrated to that.
-    claim : what is promised, instead of what mods and the strategy promise.
-    title, public, scores, obeys, n_users, upload_seconds : as those of ``wrap_system``.
+    model : the first parameters: a torch module, a state_dict, an ArrayRecord, a list of arrays; or
+        a function that makes them for a number of items, with which games are much faster.
+    data : the function with which a ``ClientApp`` loads its partition, or its name
+        ("module:function"). During the audit it returns ``adapt(history)``, or the history.
+    adapt : converts a history to the data that the app expects. A function with more parameters
+        also gets the arguments of the app's call.
+    mods : mods around a client that a function makes, the outermost first, as in ``ClientApp``.
+    strategy : the server's strategy, which aggregates updates; by default, their mean. Its promises
+        are audited too.
+    rounds, share : number of rounds of a training, and share of clients that upload in each round.
+    config : values that the server sends besides the model; the clipping norm of a strategy is
+        added.
+    run_config, node_config : contents of the app's context.
+    metadata : whether all contents of a reply besides the arrays (num_examples, metrics, numbers,
+        text, bytes, fields of its envelope that the app sets) are part of the message. If not, they
+        are outside of the audit, and claims say so.
+    equal_weights : whether the server gives every client of a round the same weight, for which the
+        noise of a strategy is calibrated.
+    claim : claims that replace the promises of mods and of the strategy.
+    title, public, scores, obeys, n_users, upload_seconds : as for ``wrap_system``.
 
-    Global random generators are seeded before each call. InputError for what no app is, for a
-    ``ClientApp`` without data, and for settings with which Flower would fail.
+    Global random generators are seeded before each call. Raises InputError for an object that is
+    not an app, for a ``ClientApp`` without data, and for settings with which Flower would fail.
     """
     need_flower()
-    written = [app, model, *(each for each in (data, adapt, strategy) if callable(each))]
+    written = [app, model, *(part for part in (data, adapt, strategy) if callable(part))]
     around = _mods_around(app, data, mods)
     if is_app(app):
         written = [Chain.of(app).own, *written[1:], *around]
@@ -121,11 +122,11 @@ def wrap(
 
 
 def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
-    """The mods around an app; InputError for what is none, or is given what goes with others."""
+    """The mods around an app; raises InputError for invalid apps and superfluous settings."""
     if is_app(app):
         if mods:
             raise InputError(
-                "Expected the mods of a ClientApp within it, got mods as well. Leave them out."
+                "Expected the mods of a ClientApp within the app, got mods as well. Leave them out."
             )
         if data is None:
             raise InputError(
@@ -140,25 +141,29 @@ def _mods_around(app: Any, data: Any, mods: Sequence[Any]) -> Sequence[Any]:
         )
     if data is not None:
         raise InputError(
-            "Expected data with a ClientApp only, got it with a function of a history. "
-            "Leave it out: the function is given the history."
+            "Expected data with a ClientApp only, got data with a function of a history. "
+            "Leave it out: the function gets the history."
         )
     return mods
 
 
 def claims(*parts: Any, rounds: int = 1, equal_weights: bool = False) -> tuple[ScopedClaim, ...]:
-    """What apps, mods and strategies of Flower promise, each in its scope, with what it is worth.
+    """Claims that Flower apps, mods and strategies imply, in each scope, with a note on proof.
 
-    ``LocalDpMod`` promises an epsilon of each message; strategies with clipping promise noise on
-    the mean, and an epsilon where they have an accountant; SecAgg+ none. What ``rounds`` add up to
-    is asked beside. InputError for settings with which Flower would fail.
+    ``LocalDpMod`` promises an epsilon of each message. Strategies with clipping promise noise on
+    the mean, and an epsilon if they have an accountant. SecAgg+ promises no epsilon. The epsilon of
+    all ``rounds`` together is a scoped claim of its own. Raises InputError for settings with which
+    Flower would fail.
     """
     need_flower()
     flat = [mod for part in parts for mod in (Chain.of(part).mods if is_app(part) else (part,))]
-    found = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
-    more = {p: f"No proof is credited: {p.lacks} {BESIDE}" if p.lacks else BESIDE for p in found}
-    made = ((promise, s) for promise in found for s in promise.scoped(rounds))
-    return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in made)
+    promised = promises(flat, rounds=rounds, delta=DELTA, equal=equal_weights)
+    more = {
+        p: f"No proof is credited: {p.lacks} {METADATA_NOTE}" if p.lacks else METADATA_NOTE
+        for p in promised
+    }
+    scoped = ((promise, s) for promise in promised for s in promise.scoped(rounds))
+    return tuple(replace(s, note=f"{s.note} {more[p]}") if s.note else s for p, s in scoped)
 
 
 def _made(model: Callable[[int], Any], n_items: int) -> dict[str, Any]:

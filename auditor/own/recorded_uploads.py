@@ -1,4 +1,4 @@
-"""Recordings of uploads: one made of a target's training, and attacks played on one."""
+"""Recordings of uploads: records the training of a target, and runs attacks on a recording."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.matched_truth import MatchedTruth, Senders
 from fedrec_auditor.auditor.games.row_order import ItemOrder, table_shapes
-from fedrec_auditor.auditor.machine.progress import Observer, shown
+from fedrec_auditor.auditor.machine.progress import Observer, show_progress
 from fedrec_auditor.auditor.plan.plan import ALL, Plan, amend, make_target
-from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
+from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
@@ -45,37 +45,28 @@ def record_uploads(
     memory: float | None = None,
     **fields: Any,
 ) -> Path:
-    """Train a target once and write all that crossed a boundary to the directory ``out``.
+    """Trains a target once and writes all data that its parties exchange to the directory ``out``.
 
     Parameters
     ----------
     target : a name, ``module:object``, or a system that ``wrap_system`` made.
-    data, columns, and among ``fields`` users, items : as ``audit_system`` takes them.
-    settings : fields of the target that differ from its paper's.
-    with_truth : write what was trained on, too. Whoever has it needs no attack.
-    fields : what else a ``Plan`` has: ``quick`` trains for 20 rounds at most, seed, ...
+    data, columns, and among ``fields`` users, items : as for ``audit_system``.
+    settings : fields of the target that differ from those of its paper.
+    with_truth : whether to write the training data too. Anybody who has it needs no attack.
+    fields : all other fields of a ``Plan``: ``quick`` trains for 20 rounds at most, seed, ...
 
-    The training is the one that an audit of the same seed attacks: the last item of each user is
-    held out of it, where that is how the target's paper measures utility. InputError unless ``out``
-    is empty or not there.
+    The training is the one that an audit with the same seed attacks: the last item of each user is
+    held out, if the target's paper measures utility in this way. Raises InputError unless ``out``
+    is empty or does not exist.
     """
     own = () if isinstance(target, str) else (target,)
     name = target if isinstance(target, str) else target.name
-    said = {
-        "targets": name,
-        "columns": columns,
-        "settings": {name: settings} if settings else None,
-    }
+    more = {"targets": name, "columns": columns, "settings": {name: settings} if settings else None}
     sides = {key: fields.pop(key, None) for key in ("users", "items")}
-    interactions, plan = given_data(data, amend(None, {**fields, **said}), **sides)
+    interactions, plan = prepare_data(data, amend(None, {**fields, **more}), **sides)
     resources = make_resources(1, "cpu", memory)
     return record_plan(
-        plan,
-        resources,
-        Path(out),
-        with_truth=with_truth,
-        interactions=interactions,
-        systems=own,
+        plan, resources, Path(out), with_truth=with_truth, interactions=interactions, systems=own
     )
 
 
@@ -88,7 +79,7 @@ def record_plan(
     interactions: Interactions | None = None,
     systems: Sequence[Target] = (),
 ) -> Path:
-    """Record the one target of a plan; see ``record_uploads``."""
+    """Records the one target of a plan; see ``record_uploads``."""
     if len(plan.targets) != 1 or ALL in plan.targets:
         raise InputError(
             f"Expected one target to record, got {', '.join(plan.targets) or 'none'}. Name one."
@@ -100,43 +91,43 @@ def record_plan(
     audit = Audit.of(plan, interactions, resources.compute, resources.memory, systems)
     (name,) = audit.targets
     with one_thread(None):
-        held, run = AuditedTarget(audit, name).trained
-        _write(name, run, held.train, out)
+        data, run = AuditedTarget(audit, name).trained
+        _write(name, run, data.train, out)
         if with_truth:
-            Truth(held.train, run.user_vectors).write(out / TRUTH)
+            Truth(data.train, run.user_vectors).write(out / TRUTH)
     return out
 
 
 def _write(name: str, run: Run, interactions: Interactions, out: Path) -> None:
-    """All that crossed, under the identifiers that the data have for users and items."""
+    """Writes all messages, with the identifiers that the data have for users and items."""
     transcript, public = run.transcript, run.transcript.public
     first = [sent for r in transcript.rounds for sent in (r.uploads, r.clear) if sent is not None]
-    parts = {part: made for sent in first for part, made in sent.components.items()}
+    parts = {key: part for sent in first for key, part in sent.components.items()}
     users = interactions.users
     with RecordingWriter(
         out,
         algorithm=name,
         n_items=interactions.n_items,
         items=interactions.items.tolist(),
-        kinds={part: made.kind.value for part, made in parts.items()},
-        rates={part: made.rate for part, made in parts.items() if made.rate is not None},
-        shapes={part: made.shape for part, made in parts.items()},
-        magnitudes={n: made.magnitude for n, made in parts.items() if isinstance(made, Reports)},
+        kinds={key: part.kind.value for key, part in parts.items()},
+        rates={key: part.rate for key, part in parts.items() if part.rate is not None},
+        shapes={key: part.shape for key, part in parts.items()},
+        magnitudes={n: part.magnitude for n, part in parts.items() if isinstance(part, Reports)},
         route=public.route.value,
         parties=public.parties,
         rows=None if public.rows is None else public.rows.tolist(),
         settings=dict(public.settings),
         channel=channel_values(public.channel),
     ) as writer:
-        for number, one in enumerate(transcript.rounds, 1):
-            writer.round(number, one.broadcast)
-            for sent in (one.uploads, one.clear):
+        for number, record in enumerate(transcript.rounds, 1):
+            writer.round(number, record.broadcast)
+            for sent in (record.uploads, record.clear):
                 if sent is not None:
-                    who = sent.users if public.parties is not None else users[sent.users]
-                    writer.uploads(who, sent.components, clear=sent is one.clear)
+                    senders = sent.users if public.parties is not None else users[sent.users]
+                    writer.uploads(senders, sent.components, clear=sent is record.clear)
             if public.route is Vantage.AGGREGATE:
-                sums = {part: made.total() for part, made in one.uploads.components.items()}
-                writer.aggregate(sums, users[one.uploads.users])
+                sums = {key: part.total() for key, part in record.uploads.components.items()}
+                writer.aggregate(sums, users[record.uploads.users])
         writer.close(transcript.release)
 
 
@@ -158,34 +149,34 @@ def attack_recording(
     force: bool = False,
     **fields: Any,
 ) -> Record:
-    """Play every attack whose reader fits on recorded uploads.
+    """Runs every attack on recorded uploads that has a reader for them.
 
     Parameters
     ----------
     path : the directory of a recording (docs/recorded-uploads.md).
-    truth, columns, users, items : what the senders held while they trained, as ``audit_system``
-        takes data. By default what the recording itself has, if anything. Without it linkage alone
-        is played.
-    senders : which user each sender is, where they are pseudonyms: a mapping, or a CSV file with
+    truth, columns, users, items : the data of the senders during the training, as for
+        ``audit_system``. By default, the truth in the recording, if there is one. Without a truth
+        only linkage is run.
+    senders : the user behind each sender, if senders are pseudonyms: a mapping, or a CSV file with
         the columns sender and user.
-    client : the devices' code, as a system that ``wrap_system`` made, ``module:object``, or the
-        name of a target: messages of any form are then read by running it on users made up.
-    claim : what is promised, one or several. No epsilon is measured, and no claim tested: recorded
-        uploads are one training.
-    out : a directory for the reports; ``force`` replaces one of another plan that is there.
+    client : the code of the devices, as a system that ``wrap_system`` made, ``module:object``, or
+        the name of a target. Messages of any form are then read by running it on made-up users.
+    claim : one or several claims about the system. They are not tested, and no epsilon is measured,
+        because recorded uploads are one training.
+    out : directory for the reports; ``force`` replaces the reports of another plan there.
     progress : as for ``audit``.
-    fields : what else a ``Plan`` has: attacks, by default all, quick, seed, confidence.
+    fields : all other fields of a ``Plan``: attacks (by default all), quick, seed, confidence.
 
-    Messages, models and sums that are not finite are left out and counted. InputError for a
-    recording that is damaged, mostly not finite, or refused (``Recording``), or a truth that does
-    not fit.
+    Messages, models and sums that are not finite are left out and counted. Raises InputError for a
+    recording that is damaged, mostly not finite, or refused (``Recording``), and for a truth that
+    does not fit.
     """
     resources = make_resources(jobs, "cpu", memory)
     recording = Recording.open(Path(path), resources.memory)
     check_recording(recording, resources.memory)
     recording, unread = recording.readable()
     plan = amend(None, {"columns": columns, "claims": listed(claim), **fields})
-    plan.resolved()  # refuses attacks that there are not, before anything is read
+    plan.resolved()  # refuses unknown attacks, before anything is read
     known, plan = _truth(recording, truth, plan, {"users": users, "items": items})
     order = ItemOrder(recording=recording)
     if client is None:  # else its code says which row is whose
@@ -206,7 +197,7 @@ def attack_recording(
     if client is not None:
         system = replace(system, code=_code(client, plan, system, matched.interactions))
     plan = plan.model_copy(update={"targets": (system.name,)})
-    with shown(progress) as observe:
+    with show_progress(progress) as observe:
         return run_plan(
             plan,
             resources,
@@ -222,10 +213,10 @@ def attack_recording(
 def _code(
     client: str | Target, plan: Plan, system: RecordedSystem, interactions: Interactions
 ) -> Target:
-    """The target whose clients send what is recorded, by a message of one of them."""
+    """The target whose clients make the recorded messages, checked by one message of a client."""
     if not interactions.ratings.nnz:
         raise InputError(
-            f"Expected a truth beside client={client!r}, got none: interactions are then not "
+            f"Expected a truth with client={client!r}, got none: interactions are then not "
             "attacked. Give the truth, or leave the client out."
         )
     code, _ = tried_on(
@@ -235,17 +226,17 @@ def _code(
     rounds = system.run(interactions, rng).transcript.rounds
     if (first := next((seen for seen in rounds if seen.uploads is not None), None)) is None:
         return code
-    one = interactions.take(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
+    profile = interactions.take(np.flatnonzero(np.diff(interactions.ratings.indptr))[:1])
     try:
-        sends = _forms(code.upload(one, first.broadcast, rng))
+        sends = _forms(code.upload(profile, first.broadcast, rng))
     except InputError as error:
         raise InputError(
-            f"Expected a message of client={code.name!r} to the first model that was recorded, "
+            f"Expected a message of client={code.name!r} in reply to the first recorded model, "
             f"got: {error}"
         ) from error
     if not sends.items() & (logged := _forms(first.uploads)).items():
         raise InputError(
-            f"Expected parts of messages as they were recorded from client={code.name!r} (name, "
+            f"Expected the recorded parts of messages from client={code.name!r} (name, "
             f"kind, shape: {logged}), got {sends}. Name its parts and kinds as the recording does."
         )
     return code
@@ -256,45 +247,45 @@ def _forms(sent: Uploads) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def _blind(recording: Recording) -> tuple[str, ...]:
-    """A note on messages that mean something beside the model only, where that is not recorded."""
+    """A note on messages that are unreadable because the model that they refer to is missing."""
     kinds = {part.kind for part in recording.manifest.components.values()}
-    sent = [each for each in recording.rounds if each.uploads or each.aggregate is not None]
-    blind = sum(each.broadcast is None for each in sent)
+    rounds = [r for r in recording.rounds if r.uploads or r.aggregate is not None]
+    blind = sum(r.broadcast is None for r in rounds)
     if not blind or kinds.isdisjoint({Kind.MODEL, Kind.REPORTS}):
         return ()
     return (
-        f"Of {len(sent):,} rounds {blind:,} have no broadcast: what their models moved, and what "
-        "their reports are of, cannot be read.",
+        f"{blind:,} of {len(rounds):,} rounds have no broadcast: attacks cannot compute changes "
+        "of the models in them, nor know what reports in them refer to.",
     )
 
 
 def _itemless(recording: Recording) -> tuple[str, ...]:
-    """A note where no component has a row or a column for each item, as of a wrong ``n_items``."""
+    """A note if no component has one row or column per item, as for a wrong ``n_items``."""
     manifest, shapes = recording.manifest, table_shapes(recording)
-    told = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
-    if not told or any(manifest.n_items in each for each in shapes.values()):
+    sizes = [f"{n}: {' x '.join(map(str, shape))}" for n, shape in shapes.items() if shape]
+    if not sizes or any(manifest.n_items in shape for shape in shapes.values()):
         return ()
     return (
-        f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(told[:5])}). If "
-        f"one of these is the table of items, mend n_items in {recording.path / MANIFEST}; if none "
-        "is, attacks that read items find none.",
+        f"No component has n_items={manifest.n_items} rows or columns ({'; '.join(sizes[:5])}). If "
+        f"one of these is the table of items, correct n_items in {recording.path / MANIFEST}; "
+        "if not, attacks that read items cannot read any.",
     )
 
 
 def _truth(
     recording: Recording, truth: Any, plan: Plan, sides: Mapping[str, Any]
 ) -> tuple[Truth | None, Plan]:
-    """What the senders held, and the plan, which names it; None where it is said nowhere."""
+    """The data of the senders, and the plan, which names it; None if there is no truth."""
     if truth is not None:
-        read, plan = given_data(truth, plan, **sides)
+        read, plan = prepare_data(truth, plan, **sides)
         return Truth(load_planned(plan) if read is None else read), plan
     if plan.columns is not None:
-        raise InputError("Expected no columns without a truth, got some. Give --truth, too.")
+        raise InputError("Expected no columns without a truth, got some. Give --truth too.")
     source = {"data": str(recording.truth or recording.path)}
     if recording.truth is None:
         if any(side is not None for side in sides.values()):
             raise InputError("Expected no users or items without a truth, got some. Give --truth.")
         return None, plan.model_copy(update=source)
     own = Truth.read(recording.truth)
-    read, plan = given_data(own.interactions, plan, **sides)
+    read, plan = prepare_data(own.interactions, plan, **sides)
     return replace(own, interactions=read or own.interactions), plan.model_copy(update=source)

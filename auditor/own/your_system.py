@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Vantage
-from fedrec_auditor.auditor.machine.progress import Observer, shown
-from fedrec_auditor.auditor.plan.objects import as_target, stating
+from fedrec_auditor.auditor.machine.progress import Observer, show_progress
+from fedrec_auditor.auditor.plan.objects import as_target, with_claims
 from fedrec_auditor.auditor.plan.plan import Plan, amend
-from fedrec_auditor.auditor.plan.planned_data import given_data
+from fedrec_auditor.auditor.plan.planned_data import prepare_data
 from fedrec_auditor.auditor.plan.stated_claim import Claims, listed
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
@@ -45,45 +45,49 @@ def wrap_system(
     drops_out: bool = False,
     rows: Callable[..., Any] | None = None,
 ) -> WrappedSystem:
-    """A target of a client and a server as callables, for ``audit_system`` and ``auditor run``.
+    """A target made of callables (client, server), for ``audit_system`` and ``auditor run``.
 
     Parameters
     ----------
-    client : ``client(history, model, rng)`` gives what one device uploads: an array, a tensor, a
-        list or a dictionary of them. ``history`` has ``items``, ``ratings``, ``timestamps``,
-        ``attributes``, ``genres``, ``n_items``, ``device`` (its number) and ``dense()``. With a
-        fourth parameter, ``state``, it is also given a dictionary that its device keeps from round
-        to round.
-    model : the first model, of the same kinds as uploads, or a function that makes it for a number
-        of items, with which games are played on small catalogues and so much faster; None where
-        nothing is broadcast, or of ``wrap_torch``.
-    server : ``server(model, uploads)`` gives the next model; a third parameter is a generator.
-        Without it uploads are averaged.
-    rounds, share : the length of a training, and the share of users that send in a round.
-    claim : what is promised, one or several.
-    kinds : what uploads are ("model", "change", "gradient", "bits", "ratings", "items", "codes",
-        "vector"), of all parts or by the name of a part; without it this is found out by trying.
-    route : the strongest vantage that the protocol shows to anybody; by default that of the claims.
-    public : numbers that an adversary knows of the system, such as {"negatives": 4}.
-    proof : a dp-accounting event of what one round releases, of the claims' unit and to their
-        vantage, read as ``account`` reads it: noise multipliers are over the norm that what the
-        unit contributes is clipped to, and count half where the claims are of replacement (two
-        clipped uploads are up to twice the norm apart). A training is charged with it once a round,
-        even where few users are drawn. Or events by horizon: {"round": EVENT, "training": EVENT}
-        where a whole training is known to release less.
-    scores : ``scores(model, history)``, those of all items, to measure utility.
-    obeys : whether devices take any model from the server: then it may choose a malicious one.
-    n_users : the number of users that the claims are made for, where it matters: noise that is
-        shared between devices, or amplification by sampling or shuffling. Games of what only a
-        crowd hides are played with so many. By default claims are taken to hold for any number.
-    upload_seconds : what a message takes to make, where it is slow: games have as many runs as five
-        minutes of one core suffice for, by this number; far slower ones are timed, once.
-    drops_out : whether the client may return None: its device sends nothing in that round, and the
-        server knows who did.
-    rows : ``rows(items)``, an array: the rows in which items stand in what is sent, or their codes,
-        (k,) or (k, h) of h hashes, by a public function. Attacks read tables and lists by it.
+    client : ``client(history, model, rng)`` returns the upload of one device: an array, a tensor, a
+        list, or a dictionary of these. ``history`` has ``items``, ``ratings``, ``timestamps``,
+        ``attributes``, ``genres``, ``n_items``, ``device`` (its number) and ``dense()``. A client
+        with a fourth parameter, ``state``, also gets a dictionary that its device keeps between
+        rounds.
+    model : the first model, of the same types as uploads, or a function that makes it for a number
+        of items; with a function, games use small catalogues and are much faster. None if the
+        server broadcasts nothing, or for ``wrap_torch``.
+    server : ``server(model, uploads)`` returns the next model; a third parameter is a generator.
+        Without a server, uploads are averaged.
+    rounds, share : number of rounds of a training, and share of users that upload in each round.
+    claim : one or several claims about the system.
+    kinds : kind of the uploads ("model", "change", "gradient", "bits", "ratings", "items", "codes",
+        "vector"), either of all parts or by the name of a part; without it the kind is found by
+        running the client.
+    route : the strongest vantage that the protocol permits to anybody; by default, that of the
+        claims.
+    public : numbers that an adversary knows about the system, such as {"negatives": 4}.
+    proof : a dp-accounting event of the release of one round, for the unit and vantage of the
+        claims, read in the same way as by ``account``. Noise multipliers are relative to the norm
+        to which the contribution of the unit is clipped; they count half if the claims are about
+        replacement, because two clipped uploads differ by up to twice the norm. A training is
+        charged once per round, even if few users are drawn. Or events by horizon, {"round": EVENT,
+        "training": EVENT}, if a whole training is known to release less.
+    scores : ``scores(model, history)`` returns the scores of all items, to measure utility.
+    obeys : whether devices accept any model from the server, so that it may choose a malicious one.
+    n_users : number of users for which the claims are made, if it matters: for noise that is shared
+        between devices, or amplification by sampling or shuffling. Games about protection by many
+        users are run with this number of users. By default, claims are taken to hold for any
+        number.
+    upload_seconds : seconds that one message takes to make, if it is slow. Games then have as many
+        runs as five minutes of one core allow, by this number; much slower messages are timed once.
+    drops_out : whether the client may return None: its device then sends nothing in that round, and
+        the server knows which device dropped out.
+    rows : ``rows(items)`` returns, by a public function, an array of the rows of the items in
+        messages, or their codes: (k,), or (k, h) for h hashes. Attacks use it to read tables and
+        lists.
 
-    InputError for a setting that is out of range.
+    Raises InputError for a setting that is out of range.
 
     >>> system = wrap_system(lambda history, model, rng: history.dense() > 0, title="plain-bits")
     >>> system.name, system.rounds
@@ -91,7 +95,7 @@ def wrap_system(
     """
     stated = tuple(each.scoped() for each in listed(claim))
     strongest = [each.scope.vantage for each in stated]
-    shown = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
+    vantages = [v for v in Vantage if v in strongest][:1] or [Vantage.SERVER]
     if model is None and isinstance(client, TorchClient):
         model = client.initial
     by_name: Mapping[str, str] = {"": kinds} if isinstance(kinds, str) else kinds or {}
@@ -104,7 +108,7 @@ def wrap_system(
         title=title,
         stated=stated,
         kinds={name: _chosen(Kind, "kinds", kind) for name, kind in by_name.items()},
-        route=shown[0] if route is None else _chosen(Vantage, "route", route),
+        route=vantages[0] if route is None else _chosen(Vantage, "route", route),
         settings=dict(public or {}),
         proof=_proofs(proof, rounds),
         scores=scores,
@@ -133,29 +137,29 @@ def audit_system(
     progress: bool | Observer | None = None,
     **given: Any,
 ) -> Record:
-    """Audit a system of one's own: games, attacks and verdicts.
+    """Audits a system of one's own: games, attacks and verdicts.
 
     Parameters
     ----------
-    client : a function of (history, model, rng), or a system: what ``wrap_system`` makes, or an
+    client : a function of (history, model, rng), or a system: the result of ``wrap_system``, or an
         object with the methods of ``Target``.
     data : a DataFrame, a sparse or dense table of ratings (users x items), Interactions, the name
-        of a data set or a path.
-    claim : what is promised (``fedrec_auditor.Claim``), one or several.
-    games : "local" (one message), "round", "training", "one-run"; played whatever ``attacks`` are.
-    columns : which column of a table is the user, item, rating and timestamp, where names are
-        unusual.
-    users, items : what is known of them, by identifier: DataFrames or paths. The number of users
-        that claims are made for is ``n_users``.
-    given : all that ``wrap_system`` takes: model, server, rounds, proof (a noise multiplier is over
-        the clipping norm, and counts half under replacement), ...; and what else a ``Plan`` has:
-        attacks, quick, seed, confidence, runs, population, ...
-    out : a directory for the reports; an audit that is killed resumes there.
+        of a data set, or a path.
+    claim : one or several claims about the system (``fedrec_auditor.Claim``).
+    games : "local" (one message), "round", "training", "one-run"; run whatever ``attacks`` are
+        chosen.
+    columns : the names of the columns for user, item, rating and timestamp, if these are unusual.
+    users, items : attributes of users and items, by identifier: DataFrames or paths. The number of
+        users for which claims are made is ``n_users``.
+    given : all parameters of ``wrap_system``: model, server, rounds, proof (a noise multiplier is
+        relative to the clipping norm, and counts half under replacement), ...; and all other fields
+        of a ``Plan``: attacks, quick, seed, confidence, runs, population, ...
+    out : directory for the reports; an audit that is killed resumes there.
 
     The other parameters are those of ``audit``. Games have as many runs as some minutes allow, by
-    what a message is said to cost; ``runs`` sets their number. One that takes four times as long is
-    stopped, which the record says. Memory: all messages of a training, on disk
-    where they exceed it. InputError says in a line what is wrong with the client, and where.
+    the stated cost of a message; ``runs`` sets their number. A game that takes four times as long
+    is stopped, and the record says so. Memory: all messages of a training, on disk if they exceed
+    it. The InputError for a faulty client says in one line what is wrong, and where.
 
     >>> import numpy as np
     >>> from fedrec_auditor import Claim
@@ -173,15 +177,17 @@ def audit_system(
     if hasattr(client, "scoped_claims"):
         if given:
             raise InputError(
-                f"Expected a system that is made, with no more settings, got {', '.join(given)}. "
-                "Give them to wrap_system."
+                f"Expected a client that is a function for the settings {', '.join(given)}, got a "
+                "system. Give the settings to wrap_system."
             )
-        target = stating(as_target(client, type(client).__name__), claims)
+        target = with_claims(as_target(client, type(client).__name__), claims)
     else:
         target = wrap_system(client, claim=claims, **given)
-    said = {"targets": target.name, "columns": columns, "games": games, "claims": claims}
-    interactions, plan = given_data(data, amend(None, {**fields, **said}), users=users, items=items)
-    with shown(progress) as observe:
+    more = {"targets": target.name, "columns": columns, "games": games, "claims": claims}
+    interactions, plan = prepare_data(
+        data, amend(None, {**fields, **more}), users=users, items=items
+    )
+    with show_progress(progress) as observe:
         return run_plan(
             plan,
             make_resources(jobs, "cpu", memory, backend, address),
@@ -193,7 +199,7 @@ def audit_system(
 
 
 def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[Horizon, DpEvent]:
-    """The events by horizon; that of a training is composed where only a round's is given."""
+    """The events by horizon; that of a training is composed from that of a round if absent."""
     from dp_accounting import SelfComposedDpEvent
 
     if proof is None:
@@ -202,8 +208,8 @@ def _proofs(proof: DpEvent | Mapping[str, DpEvent] | None, rounds: int) -> dict[
     events = {_chosen(Horizon, "the horizon of a proof", name): by_name[name] for name in by_name}
     if unread := [horizon for horizon in events if horizon not in PROVED]:
         raise InputError(
-            f"Expected proofs of a round or a training, got one of a {unread[0]}. Give what a "
-            "whole round releases."
+            f"Expected proofs of a round or a training, got one of a {unread[0]}. Give the "
+            "release of a whole round."
         )
     if Horizon.ROUND in events:
         composed = SelfComposedDpEvent(events[Horizon.ROUND], rounds)

@@ -1,1 +1,1 @@
-"""What is asked: plans, names of members, systems and data from their names."""
+"""The plan of an audit, and the members, systems and data that it names."""

@@ -1,15 +1,17 @@
-"""Finding the members of a family by name, without importing them.
+"""Finds the members of a family by name, without importing them.
 
-A family is a package with a ``base.py``; every other module in it holds one member, and its file
-name (underscores as hyphens) is the member's name. Its class is called like the file, or like the
-file and the family's noun (``LaplaceProtection`` in ``laplace.py``). Members that belong together
-may have a room, a package of their own inside it; what members share is in a package called
-``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``)
-holds several members, which are called like its public classes, and so does a family that is one
-module (``learners``). A member of "papers" is a package,
-and the systems in it, modules or lines of a table, are members of "targets". To those of ``OPEN``
-third parties add members through entry points of the group ``fedrec_auditor.<family>``; one that
-does not load is left out, with a line that names its distribution.
+A family is a package with a ``base.py``. Every other module in it has one member:
+
+- the member's name is the file name with hyphens for underscores;
+- its class is named like the file, or like the file and the family's noun (``LaplaceProtection`` in
+  ``laplace.py``).
+
+Related members may have a package of their own inside the family; shared code is in a package
+``parts``. A module whose name ends in that of its folder (``attribute_attacks`` in ``attacks``), or
+a family that is a single module (``learners``), has several members, named like its public classes.
+A member of "papers" is a package; the systems in it, modules or lines of a table, are members of
+"targets". Third parties add members to the families of ``OPEN`` through entry points of the group
+``fedrec_auditor.<family>``; a plug-in that does not load is left out with a message.
 """
 
 from __future__ import annotations
@@ -36,17 +38,21 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.declarations.paper import Paper
 
 OPEN = ("targets", "papers", "attacks", "mechanisms", "datasets")
-"""The families to which other distributions may add."""
-_CLOSED = f"Expected a member of {', '.join(OPEN)}: others are of this package alone. Uninstall it."
+"""The families to which other distributions may add members."""
+_CLOSED = (
+    f"Expected a member of {', '.join(OPEN)}: other families accept no plug-ins. Uninstall it."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of member: its name on the command line and the package its members live in.
+    """A kind of members, such as targets or attacks.
 
-    Of one that is ``OPEN``, ``protocols`` are the classes of its ``base`` of which a plug-in has
-    all that one names; ``settable`` says that fields of a member are its settings, ``alone`` that
-    it is made without.
+    kind: its name on the command line.
+    package: package of its members.
+    protocols: protocols in ``base``, one of which a plug-in must satisfy.
+    settable: whether the fields of a member are its settings.
+    alone: whether a member is constructible without settings.
 
     >>> FAMILIES["accountants"].names()
     ('optimal', 'pld', 'pure', 'rdp', 'shuffle')
@@ -61,17 +67,17 @@ class Family:
     alone: bool = True
 
     def names(self) -> tuple[str, ...]:
-        """Names of all members, sorted, without importing one."""
+        """The names of all members, sorted, without importing them."""
         return tuple(sorted({*self._modules(), *self._plugins()}))
 
     def able(self) -> tuple[str, ...]:
-        """Names of all members, sorted, but of plug-ins that do not load."""
+        """The names of all members, sorted, except for plug-ins that do not load."""
         plugins = self._plugins()
         broken = {name for name, each in plugins.items() if isinstance(self._load(each), str)}
         return tuple(name for name in self.names() if name not in broken)
 
     def left_out(self) -> tuple[str, ...]:
-        """A line for each plug-in that does not load, or whose name is taken."""
+        """A message for each plug-in that does not load, or whose name is taken."""
         own, first = self._modules(), self._plugins()
         lines = []
         for plugin in plugins.plugins(self.kind):
@@ -79,22 +85,22 @@ class Family:
                 lines.append(f"Left out: the {self.noun} {plugin}. {_CLOSED}")
                 continue
             loaded = self._load(plugin)
-            taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
-            if taken:
+            is_taken = plugin.name in own or first.get(plugin.name, plugin) != plugin
+            if is_taken:
                 loaded = "a name that is taken"
             if isinstance(loaded, str):
                 lines.append(f"Left out: the {self.noun} {plugin}. {_expected(loaded)}")
         return tuple(lines)
 
-    def missing(self, made: object) -> tuple[str, ...]:
-        """What an object lacks to be a member: nothing where it has all that one protocol names."""
+    def missing(self, value: object) -> tuple[str, ...]:
+        """The attributes that an object lacks to be a member, by the protocol it fits best."""
         base = importlib.import_module(f"{self.package}.base")
-        has = {*dir(made), *getattr(made, "__dataclass_fields__", ())}
+        has = {*dir(value), *getattr(value, "__dataclass_fields__", ())}
         named = (_names_of(getattr(base, protocol)) for protocol in self.protocols)
         return min((tuple(sorted(names - has)) for names in named), key=len)
 
     def plugin(self, member: type[Any]) -> plugins.Plugin | None:
-        """The plug-in whose class ``member`` is; None for a member of ours."""
+        """The plug-in of the class ``member``; None for a member of this package."""
         if member.__module__.startswith(f"{__package__.partition('.')[0]}."):
             return None
         own = next((p for p in self._plugins().values() if self._load(p) is member), None)
@@ -104,11 +110,11 @@ class Family:
         )
 
     def check(self, name: str) -> None:
-        """InputError with near names unless there is a member called ``name``."""
+        """Raises InputError with near names unless there is a member ``name``."""
         check_name(self.kind, name, self.names())
 
     def member(self, name: str) -> type[Any]:
-        """The class of the member called ``name``; InputError with near names if there is none."""
+        """The class of the member ``name``; InputError with near names if there is none."""
         self.check(name)
         modules = self._modules()
         if name in modules:
@@ -121,11 +127,11 @@ class Family:
         loaded = self._load(plugin)
         if isinstance(loaded, str):
             raise InputError(f"In the {self.noun} {plugin}: {_expected(loaded)}")
-        theirs: type[Any] = loaded
-        return theirs
+        foreign: type[Any] = loaded
+        return foreign
 
     def summary(self, name: str) -> str:
-        """What the member says of itself in its first docstring line, read without importing it."""
+        """The first line of the member's docstring, read without importing it."""
         modules = self._modules()
         if name not in modules:
             plugin = self._plugins()[name]
@@ -138,39 +144,39 @@ class Family:
         return (document or "").partition("\n")[0]
 
     def module(self, name: str) -> str:
-        """Where the member called ``name`` is, of a composed system MODULE:CLASS."""
+        """The module of the member ``name``, or MODULE:CLASS for a composed system."""
         return {**{n: p.value for n, p in self._plugins().items()}, **self._modules()}[name]
 
     @property
     def noun(self) -> str:
-        """What one member is called."""
+        """The word for one member."""
         return self.kind.removesuffix("s")
 
     def _modules(self) -> Mapping[str, str]:
-        """The modules of members by name, of composed systems MODULE:CLASS."""
+        """The modules of members by name; MODULE:CLASS for composed systems."""
         if self.kind != "targets":
             return _members(self.package)
-        found: dict[str, str] = {}
+        systems: dict[str, str] = {}
         for paper in papers().values():
             room, table = f"{paper.package}.systems", paper.composed.system
             composed = {name: f"{room}:{made.type}" for name, made in table.items()}
             own = {**_members(room), **composed}
-            if taken := found.keys() & own.keys():
+            if taken := systems.keys() & own.keys():
                 raise InputError(
-                    f"Expected one system called {min(taken)!r}, got another of the paper "
-                    f"{paper.name}. Rename one, or uninstall what brings it."
+                    f"Expected one system called {min(taken)!r}, got a second one in the paper "
+                    f"{paper.name}. Rename one, or uninstall its plug-in."
                 )
-            found |= own
-        return found
+            systems |= own
+        return systems
 
     def _plugins(self) -> dict[str, plugins.Plugin]:
-        """Those that can be tried by their names, the first of a name."""
-        theirs = plugins.plugins(self.kind) if self.kind in OPEN else ()
-        tried = [p for p in theirs if p.name != plugins.UNREAD]
-        return {plugin.name: plugin for plugin in reversed(tried)}
+        """The plug-ins that can be tried, by name; the first plug-in of a name counts."""
+        foreign = plugins.plugins(self.kind) if self.kind in OPEN else ()
+        readable = [p for p in foreign if p.name != plugins.UNREAD]
+        return {plugin.name: plugin for plugin in reversed(readable)}
 
     def _load(self, plugin: plugins.Plugin) -> Any:
-        """The class of a plug-in, or the paper, or why there is none in words."""
+        """The class or the paper of a plug-in, or the reason why it does not load."""
         if self.kind == "papers":
             return plugins.load_paper(plugin)
         base = importlib.import_module(f"{self.package}.base")
@@ -180,18 +186,18 @@ class Family:
 
 def _expected(got: str) -> str:
     what = " ".join(got.split())
-    return f"Expected a class of this family that loads, got {what}. Mend or uninstall it."
+    return f"Expected a class of this family that loads, got {what}. Correct or uninstall it."
 
 
 def _names_of(protocol: type[Any]) -> frozenset[str]:
-    """What a protocol, and those that it extends, name."""
+    """The public attributes of a protocol and of the protocols that it extends."""
     kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     names = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__)}
     return frozenset(name for name in names if not name.startswith("_"))
 
 
 def check_name(kind: str, name: str, names: Sequence[str]) -> None:
-    """InputError with near names unless ``name`` is one of those that `auditor list` has."""
+    """Raises InputError with near names unless ``name`` is among ``names``."""
     if name not in names:
         raise InputError(
             f"Expected a name from `auditor list {kind}`, got {brief(name)}. "
@@ -200,9 +206,9 @@ def check_name(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -> str:
-    """The ``names`` that ``name`` may have meant, ``most`` of them, or ``otherwise`` all of them.
+    """A hint with at most ``most`` similar names, or all names behind ``otherwise``.
 
-    Nothing where none is near and nothing is to be said otherwise.
+    The hint is empty if no name is similar and ``otherwise`` is "".
 
     >>> near_names("fmf-lpd", ["fcf", "fmf-ldp"], "There are")
     'Did you mean fmf-ldp?'
@@ -216,44 +222,45 @@ def near_names(name: str, names: Sequence[str], otherwise: str, most: int = 3) -
 
 
 def brief(value: object) -> str:
-    """``value`` as Python writes it, cut after some 80 characters.
+    """The repr of ``value``, cut after 80 characters.
 
     >>> brief("fcf"), len(brief("x" * 1000))
     ("'fcf'", 80)
     """
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
+    except ValueError:  # Python prints no integer of more than 4,300 digits
         text = "a number of more than 4,300 digits"
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
 
 
 def _members(package: str) -> Mapping[str, str]:
-    """The modules of members below ``package``, by name; folders of other families left out."""
+    """The modules of members below ``package`` by name, without folders of other families."""
     return _walked(package, tuple(sys.path))
 
 
 @functools.cache
 def _walked(package: str, path: tuple[str, ...]) -> Mapping[str, str]:
-    """The same: a package has what it has as long as it is looked for on the same ``path``."""
-    found: dict[str, str] = {}
+    """The result of ``_members``, cached as long as ``sys.path`` is the same."""
+    members: dict[str, str] = {}
     spec = importlib.util.find_spec(package)
     if spec and spec.submodule_search_locations is None:
-        return _held(package, several=True)
+        return _members_in(package, several=True)
     for info in pkgutil.iter_modules((spec and spec.submodule_search_locations) or ()):
         where = f"{package}.{info.name}"
         if not info.ispkg or (files(package) / info.name / CLAIMS).is_file():
-            found |= _held(where)
+            members |= _members_in(where)
         elif info.name != "parts" and importlib.util.find_spec(f"{where}.base") is None:
-            found |= _walked(where, path)
-    found.pop("base", None)
-    return found
+            members |= _walked(where, path)
+    members.pop("base", None)
+    return members
 
 
-def _held(module: str, *, several: bool = False) -> dict[str, str]:
-    """The members in a module by name: itself, or its classes if it is called after its folder.
+def _members_in(module: str, *, several: bool = False) -> dict[str, str]:
+    """The members in a module by name: the module itself, or its classes.
 
-    Also its classes if it is a whole family, and so holds ``several``.
+    The classes are members if the module is named after its folder, or is a whole family with
+    ``several`` members.
     """
     folder, name = module.split(".")[-2:]
     if not several and not name.endswith(f"_{folder}"):
@@ -269,24 +276,24 @@ def _classes(module: str) -> dict[str, ast.ClassDef]:
 
 
 def _source(module: str) -> ast.Module:
-    """The syntax of a module, empty where it has no source."""
+    """The syntax tree of a module, empty if it has no source."""
     spec = importlib.util.find_spec(module)
     origin = spec and spec.origin
     return ast.parse(Path(origin).read_text(encoding="utf-8") if origin else "")
 
 
 def papers() -> dict[str, Paper]:
-    """All papers by name, also those of plug-ins that load."""
+    """All papers by name, including plug-ins that load."""
     from fedrec_auditor.targets.declarations.paper import Paper
 
     family = FAMILIES["papers"]
-    theirs = {name: family._load(plugin) for name, plugin in family._plugins().items()}
-    ours = {name: Paper.of(package) for name, package in family._modules().items()}
-    return {name: each for name, each in (theirs | ours).items() if isinstance(each, Paper)}
+    foreign = {name: family._load(plugin) for name, plugin in family._plugins().items()}
+    own = {name: Paper.of(package) for name, package in family._modules().items()}
+    return {name: each for name, each in (foreign | own).items() if isinstance(each, Paper)}
 
 
 def reproduction_names() -> tuple[str, ...]:
-    """The papers of which something is measured again, in order of name."""
+    """The papers with figures that are measured again, sorted by name."""
     return tuple(sorted(name for name, paper in papers().items() if paper.printed.is_measured))
 
 

@@ -1,4 +1,4 @@
-"""Members of families made with settings, which may be texts, NAME=VALUE, typed by their fields."""
+"""Makes members of families from settings, which may be texts NAME=VALUE, typed by their fields."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Number = bool | int | float | str
 Setting = Number | Mapping[str, Number]
 LEARNS = "learns"
-"""A setting of every target: settings under which it learns are beneath the others."""
+"""A setting of every target: if true, the defaults are settings under which the target learns."""
 OBJECT = ":"
-"""In a target: the object of this name in a module, ``module:object``."""
+"""Separator in the name of a target that is an object of a module, ``module:object``."""
 PARTS = {"learner": "learners", "protection": "protections", "route": "routes"}
-"""Settings that are members of a family of their own."""
-# What papers call a setting, and the fields that it may be here.
+"""Settings whose values are members of another family, by name of that family."""
+# Papers' symbols of settings, and the fields that they may stand for here.
 _USUAL = {
     "T": ("rounds", "iterations"),
     "z": ("noise_multiplier", "multiplier"),
@@ -39,24 +39,24 @@ _USUAL = {
 
 
 def pairs(form: str, example: str, given: Sequence[str]) -> dict[str, str]:
-    """Texts ``name=value`` as a mapping; InputError, with the option's form, if one is no pair."""
-    found: dict[str, str] = {}
+    """Parses texts ``name=value``; InputError, with the option's ``form``, if one is not a pair."""
+    values: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InputError(f"Expected {form}, got {text!r}. For example {example}.")
-        if name in found:
+        if name in values:
             raise InputError(f"Expected {form} once for {name}, got it twice. Drop one.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
-    """Settings by target of texts such as "fcf.rounds=5"; InputError on a wrong name or value.
+    """Parses texts such as "fcf.rounds=5" into settings by target; InputError on a wrong name.
 
-    The papers' usual letters, and a system's own ``aliases``, stand for its fields. Of a part
-    (learner, protection, route) the name is given as ``fedncf.protection=laplace``, its settings as
-    ``fedncf.protection.epsilon=3``. What an object of one's own has is not looked up.
+    The papers' usual symbols, and a system's own ``aliases``, stand for its fields. A part
+    (learner, protection, route) is named by ``fedncf.protection=laplace`` and set by
+    ``fedncf.protection.epsilon=3``. Settings of a caller's own object are not checked.
 
     >>> settings_of(["fmf-ldp.T=5", "fedncf.protection=laplace"])
     {'fmf-ldp': {'rounds': 5}, 'fedncf': {'protection': {'name': 'laplace'}}}
@@ -77,9 +77,9 @@ def settings_of(given: Sequence[str]) -> dict[str, dict[str, Setting]]:
 
 
 def fields_of(target: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Names of a target's fields and ``LEARNS``, and its aliases of them.
+    """The names of a target's fields with ``LEARNS``, and its aliases of fields.
 
-    InputError with near names if there is no such target.
+    Raises InputError with near names if there is no such target.
 
     >>> "rounds" in fields_of("fcf")[0], fields_of("lfl-sgdmf")[1]["sigma"]
     (True, 'noise_multiplier')
@@ -101,7 +101,7 @@ def _settings_of_target(name: str, texts: Mapping[str, str]) -> dict[str, Settin
 def settings_among(
     name: str, texts: Mapping[str, str], known: Collection[str], aliases: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """The settings of ``name`` among those ``known``; those of a part are a table."""
+    """The typed settings of ``name``, a table for each part; InputError for one not ``known``."""
     settings: dict[str, Any] = {}
     for key, text in texts.items():
         top, _, inner = key.partition(".")
@@ -120,7 +120,7 @@ def settings_among(
 
 
 def _value(text: str) -> Number:
-    """True, false, a whole number, a number, or else a text."""
+    """The value of a text: true, false, an integer, a number, or else the text."""
     if text in ("true", "false"):
         return text == "true"
     value: int | float | str = text
@@ -131,44 +131,45 @@ def _value(text: str) -> Number:
 
 
 LARGEST_NUMBER = 10**15
-"""Largest number that a setting may be."""
-# What settings without a default may be, and one of each.
+"""Largest number that a setting may have."""
+# Types of settings without a default, with an example of each.
 _KINDS: dict[Any, float] = {float: 0.0, int: 0, bool: False}
 
 
 class PlanError(InputError):
-    """Something in a plan is wrong; ``location`` are the keys that lead to it."""
+    """A fault in a plan; ``location`` has the keys that lead to it."""
 
     def __init__(self, message: str, *location: int | str) -> None:
         super().__init__(message)
         self.location = location
 
 
-def over(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings ``more`` over ``given``, those of a part one by one.
+def merge_settings(given: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings ``given``, overridden by ``more``; tables of parts are merged.
 
-    >>> over({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
+    >>> merge_settings({"rounds": 5, "learner": {"name": "mf"}}, {"learner": {"dimension": 8}})
     {'rounds': 5, 'learner': {'name': 'mf', 'dimension': 8}}
     """
-    found = dict(given)
+    settings = dict(given)
     for name, value in more.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(name), Mapping)
-        found[name] = {**found[name], **value} if both else value
-    return found
+        both = isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+        settings[name] = {**settings[name], **value} if both else value
+    return settings
 
 
-def spelled_out(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
-    """Settings of a target, where ``learns`` is true over those under which it learns.
+def full_settings(name: str, given: Mapping[str, Setting], *location: str) -> dict[str, Any]:
+    """The settings of a target, over settings under which it learns if ``learns`` is true.
 
-    PlanError on a wrong one. What it learns under may depend on the others, as on its learner.
+    These may depend on the given settings, such as the learner. Raises PlanError for a wrong
+    setting.
 
-    >>> spelled_out("fedmf", {"learns": True, "rounds": 5})["rounds"]
+    >>> full_settings("fedmf", {"learns": True, "rounds": 5})["rounds"]
     5
     """
     learns = given.get(LEARNS, False)
     if not isinstance(learns, bool):
         raise PlanError(
-            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give one.",
+            f"Expected true or false for {name} {LEARNS}, got {brief(learns)}. Give one of them.",
             *location,
             LEARNS,
         )
@@ -177,14 +178,14 @@ def spelled_out(name: str, given: Mapping[str, Setting], *location: str) -> dict
     rest = {key: value for key, value in given.items() if key != LEARNS}
     learning = make_member("targets", name, rest, *location).learning
     parts = {key: {"name": given[key]} for key in PARTS if isinstance(given.get(key), str)}
-    return over(learning, {**given, **parts})
+    return merge_settings(learning, {**given, **parts})
 
 
 def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: str) -> Any:
-    """The member of a family with these settings.
+    """Makes the member of a family with these settings; PlanError for a wrong one.
 
-    A setting that is a part (learner, protection, route) is given by its name, or by a table of its
-    ``name`` and its own settings; without a name they are over those of the part that it has.
+    A part (learner, protection, route) is given by its name, or by a table of its ``name`` and its
+    own settings; without a name they override the settings of the default part.
     """
     try:
         member: Any = FAMILIES[kind].member(name)
@@ -208,7 +209,7 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
         if key in PARTS:
             part = {"name": value} if isinstance(value, str) else value
             if isinstance(part, Mapping) and "name" not in part and is_dataclass(known[key]):
-                own = _told(PARTS[key], known[key])
+                own = _settings_of_part(PARTS[key], known[key])
                 part = {**own, **part} if part.keys() <= own.keys() else part
             chosen = part.get("name") if isinstance(part, Mapping) else None
             if not isinstance(part, Mapping) or not isinstance(chosen, str):
@@ -231,13 +232,13 @@ def make_member(kind: str, name: str, given: Mapping[str, Setting], *location: s
         if (plugin := FAMILIES[kind].plugin(member)) is None:
             raise
         raise PlanError(
-            f"Expected settings that the {plugin} takes, got {type(error).__name__}: {error}. "
-            "Give others, or leave it out.",
+            f"Expected settings that the {plugin} accepts, got {type(error).__name__}: {error}. "
+            "Give other settings, or leave it out.",
             *location,
         ) from error
 
 
-def _told(kind: str, part: Any) -> dict[str, Any]:
+def _settings_of_part(kind: str, part: Any) -> dict[str, Any]:
     """The name of a part and all its settings."""
     names = (n for n in FAMILIES[kind].able() if FAMILIES[kind].member(n) is type(part))
     settings = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
@@ -245,15 +246,15 @@ def _told(kind: str, part: Any) -> dict[str, Any]:
 
 
 def _setting_value(name: str, key: str, value: Setting, default: object, *location: str) -> Number:
-    """A plain setting, of the kind that its default is; PlanError if it is of another."""
+    """A plain setting of the type of its default; PlanError for another type."""
     if isinstance(default, bool | str):
         kind = "true or false" if isinstance(default, bool) else "a text"
         fits = isinstance(value, type(default))
     else:
-        whole = isinstance(default, int)
-        kind = "a whole number" if whole else "a number"
+        is_integer = isinstance(default, int)
+        kind = "a whole number" if is_integer else "a number"
         fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if fits and whole and isinstance(value, float):
+        if fits and is_integer and isinstance(value, float):
             fits = value.is_integer()
             value = int(value) if fits else value
     if not fits or isinstance(value, Mapping):
@@ -270,13 +271,13 @@ def _setting_value(name: str, key: str, value: Setting, default: object, *locati
 
 
 def make_mechanism(name: str, given: Sequence[str]) -> Mechanism:
-    """The mechanism called ``name`` with settings such as "scale=1"; InputError on a wrong one."""
+    """Makes the mechanism ``name`` with settings such as "scale=1"; InputError on a wrong one."""
     kind: Any = FAMILIES["mechanisms"].member(name)
     plain = {field.name: field for field in fields(kind) if field.init}
     if not {types(kind)[key] for key in plain} <= set(_KINDS):
         raise InputError(
-            f"Expected a mechanism whose settings are numbers, got {name!r}, which is made of "
-            "others. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
+            f"Expected a mechanism whose settings are numbers, got {name!r}, which has other "
+            "mechanisms as settings. Write it in a module and name it as PACKAGE.MODULE:CALLABLE."
         )
     texts = pairs("--set NAME=VALUE", "--set scale=1", given)
     settings = settings_among(name, texts, plain, {})

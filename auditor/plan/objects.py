@@ -1,4 +1,4 @@
-"""Targets of one's own: an object of a module, and what makes a target of it."""
+"""Loads a caller's own target from an object of a module."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES, near_names
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim
 from fedrec_auditor.targets.systems.base import Claimant, Target, origin_of
-from fedrec_auditor.targets.wrapped.client import expecting
+from fedrec_auditor.targets.wrapped.client import foreign_call
 from fedrec_auditor.targets.wrapped.wrapped_system import UNTITLED
 
 _Claimant = TypeVar("_Claimant", bound=Claimant)
 
 
 def load_object(text: str) -> Target:
-    """The target that ``module:object`` is, or that its object makes when it is called.
+    """Loads the target ``module:object``; an object that is not a target is called to make one.
 
-    The module is looked for in the working directory, too. InputError says what is missing, or
-    where its import fails.
+    The module is looked for in the working directory, too. Raises InputError with the missing part,
+    or with the place where the import fails.
     """
     module = text.partition(":")[0]
-    with expecting(f"to import {module!r} for {text!r}", load_object, "Mend it."):
+    with foreign_call(f"to import {module!r} for {text!r}", load_object, "Correct it."):
         return _loaded(text)
 
 
@@ -44,8 +44,8 @@ def _loaded(text: str) -> Target:
         if error.name != module.partition(".")[0]:
             raise
         raise InputError(
-            f"Expected a module {module!r} for {text!r}, found none in {here} or among what is "
-            "installed. Check its name, without .py."
+            f"Expected a module {module!r} for {text!r}, found none in {here} or among installed "
+            "packages. Check its name, without .py."
         ) from error
     for part in name.split("."):
         if not hasattr(value, part):
@@ -57,28 +57,28 @@ def _loaded(text: str) -> Target:
         value = getattr(value, part)
     target = as_target(value, text)
     if origin_of(target).others and target.name == UNTITLED:
-        return settled(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
+        return with_settings(target, {"title": module.rpartition(".")[2].replace("_", "-")}, text)
     return target
 
 
-def as_target(found: Any, text: str) -> Target:
-    """The object, or what it makes; InputError unless it has all that a target has."""
-    if isinstance(found, type) or (callable(found) and not hasattr(found, "scoped_claims")):
+def as_target(value: Any, text: str) -> Target:
+    """The object as a target, or the target that it makes; InputError if attributes are missing."""
+    if isinstance(value, type) or (callable(value) and not hasattr(value, "scoped_claims")):
         what = f"{text!r} to make a system without arguments"
-        with expecting(what, found, "Give the system itself."):
-            found = found()
-    missing = FAMILIES["targets"].missing(found)
+        with foreign_call(what, value, "Give the system itself."):
+            value = value()
+    missing = FAMILIES["targets"].missing(value)
     if missing:
         raise InputError(
-            f"Expected a system as {text!r}, got {type(found).__name__} without "
+            f"Expected a system as {text!r}, got {type(value).__name__} without "
             f"{', '.join(missing[:6])}. Make it with fedrec_auditor.wrap_system."
         )
-    target: Target = found
+    target: Target = value
     return target
 
 
-def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
-    """The target with these numbers among its fields; InputError on a name that it has not."""
+def with_settings(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claimant:
+    """A copy of the target with these settings; InputError for a name that is not a field."""
     if not settings:
         return target
     known: list[str] = [each.name for each in fields(target)] if is_dataclass(target) else []
@@ -92,10 +92,10 @@ def settled(target: _Claimant, settings: Mapping[str, Any], text: str) -> _Claim
     return changed
 
 
-def stating(target: Target, claims: Sequence[StatedClaim]) -> Target:
-    """The target with these claims instead of its own, if there are any.
+def with_claims(target: Target, claims: Sequence[StatedClaim]) -> Target:
+    """A copy of the target with these claims instead of its own, if there are any.
 
-    InputError unless somebody else states its claims: others compute them.
+    Raises InputError if the target computes its own claims.
     """
     if not claims:
         return target
@@ -104,19 +104,19 @@ def stating(target: Target, claims: Sequence[StatedClaim]) -> Target:
             f"Expected no claims for {target.name}, which states its own (scoped_claims), got "
             f"{len(claims)}. Leave them out."
         )
-    return settled(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
+    return with_settings(target, {"stated": tuple(claim.scoped() for claim in claims)}, target.name)
 
 
 def is_ours(target: Target) -> bool:
-    """Whether it is a member of this program, which its version and settings tell."""
+    """Whether the target is a member of this program, identified by its version and settings."""
     own = __package__.partition(".")[0]
     return type(target).__module__.startswith(f"{own}.") and not origin_of(target).others
 
 
 def identity(target: Target) -> str:
-    """What tells an object from another of its name: its digest, or that of code and values.
+    """The identity of an object among others of its name: its digest, or that of code and values.
 
-    With that of the code beside a recording, if there is some.
+    A recording with code also has the identity of this code.
     """
     own, code = getattr(target, "digest", None), origin_of(target).code
     if not isinstance(own, str):

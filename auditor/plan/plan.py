@@ -1,4 +1,4 @@
-"""Settings that affect the answer (``Plan``), and plans in TOML files."""
+"""The plan of an audit (``Plan``), with all settings that affect results; plans in TOML files."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from fedrec_auditor.auditor.plan.members import (
     PARTS,
     Number,
     PlanError,
+    full_settings,
     make_member,
     pairs,
     settings_of,
-    spelled_out,
 )
 from fedrec_auditor.auditor.plan.sources import check_source
 from fedrec_auditor.auditor.plan.stated_claim import StatedClaim, read_claims, read_toml, statements
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 SIDE = ("users", "items", "attributes", "bins")
 DATA = ("data", "columns", *SIDE, "min_user", "min_item", "min_rating")
-"""The fields that say which data are audited; ``SIDE`` what else is known of users and items."""
+"""Fields that choose the audited data; ``SIDE`` has the fields on tables of users and items."""
 ALL = "all"
-"""In place of a target: all of them."""
+"""Name that stands for all targets."""
 CORE = (
     "dp-privrec",
     "dplcf-ap",
@@ -53,30 +53,34 @@ CORE = (
     "lfl-sgdmf",
     "vfl-sgdmf",
 )
-"""What is audited where no target is named: the systems that five of the papers are about."""
-FEWEST_CANARIES, MOST_CANARIES = 20, 10_000
-"""Canaries of a training: what a bound needs; and their inner products are kept in memory."""
-SUREST = 1 - 1e-9
-"""Largest confidence of a plan: shared out among hundreds of bounds, 1 - confidence is still told
-from 0 in doubles, to a millionth of itself."""
+"""The default targets: the systems of five of the papers."""
+MIN_CANARIES, MAX_CANARIES = 20, 10_000
+"""Numbers of canaries in a training that a bound needs, and whose inner products fit in memory."""
+MAX_CONFIDENCE = 1 - 1e-9
+"""Largest confidence of a plan.
+
+Divided among hundreds of bounds, 1 - confidence is still exact to a millionth in doubles.
+"""
 
 
 def _confident(value: float) -> float:
-    if not 0.5 <= value <= SUREST:
+    if not 0.5 <= value <= MAX_CONFIDENCE:
         raise PydanticCustomError(
             "confidence",
-            "It lies in [0.5, 1 - 1e-9]: below, an honest target is accused more often than not; "
-            "above, its share of a bound is lost in rounding",
+            "Confidence lies in [0.5, 1 - 1e-9]: below, an honest target is accused more often "
+            "than not; above, the error budget of a bound is lost in rounding",
         )
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOption:
-    """How a field of a plan is said on the command line and in Python.
+    """The command-line option of a plan's field.
 
-    ``help`` says what it is. Its option is called like the field, unless it has another ``name``.
-    What ``reads`` a text, or several, gives the value that a plan has.
+    help: description of the field.
+    name: name of the option, by default that of the field.
+    metavar: placeholder of its value in the help.
+    reads: parser of a text, or of several texts, into the field's value.
     """
 
     help: str
@@ -102,11 +106,11 @@ def _columns(texts: Sequence[str]) -> dict[str, str]:
 
 def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
     form, example = "--bins NAME=A,B or NAME=none", "--bins age=35,45"
-    said = pairs(form, example, texts)
+    values = pairs(form, example, texts)
     try:
         return {
             name: () if value == "none" else tuple(map(float, value.split(",")))
-            for name, value in said.items()
+            for name, value in values.items()
         }
     except ValueError as error:
         raise InputError(f"Expected {form}, got: {error}. For example {example}.") from error
@@ -114,7 +118,7 @@ def _bins(texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
 
 def _ascending(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise PydanticCustomError("bins", "Where bins begin ascends")
+        raise PydanticCustomError("bins", "The starts of bins ascend")
     return edges
 
 
@@ -129,30 +133,39 @@ _Size = Annotated[int, Field(ge=2, lt=2**31)]
 
 
 class Plan(BaseModel):
-    """Everything that the answer depends on: equal plans on equal data give equal records.
+    """All settings on which the results depend: equal plans on equal data give equal records.
 
-    ``targets`` are names, "all" for every one, by default ``CORE``; ``settings`` gives, by target
-    name, its fields that differ from the paper's: a number, a text, or for a part of it (``PARTS``)
-    a name or a table of a name and settings. ``data`` is a name or a path; ``columns`` say which
-    column of a table is the user, item, rating and timestamp; ``users`` and ``items`` are tables of
-    what is known of them, with ``bins`` of numbers (``SideTables``), and ``attributes`` of users
-    those to attack, None for all; only ratings of ``min_rating`` and
-    more are interactions, and only users and items with at least ``min_user`` and ``min_item`` of
-    them are audited. ``attacks`` on a training are names, None for all; of an empty list none is
-    run, which the record notes. Games are played whatever they are. ``estimator`` turns sampled
-    scores into lower bounds. ``confidence`` is that of the audit as a whole for lower
-    bounds (shared out among them), and of every interval by itself; it is at least 1/2, so that an
-    honest target is not accused more often than not, and at most ``SUREST``. ``games`` are played
-    on every target: "local" of a client alone, with attacks and utility on a training on the data;
-    "round" and "training" with a canary among a ``population`` of so many users and items of the
-    data (``CanaryGame``), ``runs`` of each world, by default 20,000 rounds and 1,000 trainings;
-    "one-run" with many ``canaries`` in a single training on all data, by default 1,000, at most
-    twice as many as users. In "round" and "training" the adversary is the strongest that is known
-    here, or guesses ``by`` an attack of interactions: its score is what is bounded.
-    Attacks and utility are measured on several ``trainings``, whose seeds follow ``seed``: their
-    intervals are over users and trainings; None is 3, or 1 of a quick audit.
-    ``quick`` trades samples, repetitions and rounds of training for time; what is claimed and
-    proved is of all rounds.
+    targets: names, "all" for every target, by default ``CORE``.
+    data: name of a data set or a path.
+    columns: names of a table's columns for user, item, rating and timestamp.
+    users, items: paths of tables of users and items (``SideTables``).
+    attributes: attributes of users to attack; None for all.
+    bins: starts of bins of numbers in these tables, by column.
+    min_user, min_item: minimum number of interactions of an audited user, or item.
+    min_rating: smallest rating that counts as an interaction.
+    seed: seed of all randomness.
+    confidence: confidence of all lower bounds together (which share the error budget), and of each
+        interval by itself; at least 1/2, so that an honest target is not accused more often than
+        not, and at most ``MAX_CONFIDENCE``.
+    quick: whether the audit trades samples, repetitions and rounds of training for time; claims and
+        proofs are for all rounds.
+    trainings: number of trainings, with seeds from ``seed`` on, for attacks and utility; None is 3,
+        or 1 in a quick audit. Intervals are over users and trainings.
+    attacks: names of attacks on a training; None for all. With an empty list no attack runs, which
+        the record notes; games run in any case.
+    per_user: whether the record has each user's success.
+    estimator: estimator of lower bounds from sampled scores.
+    by: attack of interactions whose score "round" and "training" bound; None for the strongest
+        known adversary.
+    games: games on every target. "local" is a client alone, with attacks and utility on a training
+        on the data; "round" and "training" have a canary in a ``population``; "one-run" has many
+        ``canaries`` in one training on all data.
+    runs: runs of each world in "round" (by default 20,000) and "training" (by default 1,000).
+    population: numbers of users and items of the data in these games (``CanaryGame``).
+    canaries: number of canaries of "one-run": by default 1,000, at most twice the number of users.
+    settings: by target, its fields that differ from the paper's: a number, a text, or for a part
+        (``PARTS``) a name or a table of a name and settings.
+    claims: claims of a caller's own system.
 
     >>> plan = Plan(targets=("fcf", "fmf-ldp"), settings={"fcf": {"rounds": 5}}, quick=True)
     >>> make_target("fcf", plan).rounds
@@ -166,8 +179,8 @@ class Plan(BaseModel):
     targets: Annotated[
         _Names,
         PlanOption(
-            "Targets, or `all`; some of each paper if left out. See `auditor list`. Of your own "
-            "MODULE:OBJECT."
+            "Targets, or `all`; by default some of each paper. See `auditor list`. For your own "
+            "system MODULE:OBJECT."
         ),
     ] = ()
     data: Annotated[
@@ -176,8 +189,8 @@ class Plan(BaseModel):
     columns: Annotated[
         dict[str, str] | None,
         PlanOption(
-            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read) where it has "
-            "no usual name; zeros=rating if a rating of 0 is one like any other; repeatable.",
+            "For a table: user=COLUMN, item=, rating= or timestamp= (none: not read) if it has no "
+            "usual name; zeros=rating if 0 is a rating like any other; repeatable.",
             "column",
             reads=_columns,
         ),
@@ -185,7 +198,7 @@ class Plan(BaseModel):
     users: Annotated[
         str | None,
         PlanOption(
-            "A table of users (CSV, TSV, Parquet): what attributes they have, by identifier.",
+            "A table of users (CSV, TSV, Parquet) with their attributes, by identifier.",
             metavar="FILE",
             reads=str,
         ),
@@ -193,7 +206,7 @@ class Plan(BaseModel):
     items: Annotated[
         str | None,
         PlanOption(
-            "A table of items: titles, genres or tags, other features, by identifier.",
+            "A table of items with titles, genres or tags, other features, by identifier.",
             metavar="FILE",
             reads=str,
         ),
@@ -201,7 +214,7 @@ class Plan(BaseModel):
     attributes: Annotated[
         _Names | None,
         PlanOption(
-            "Attributes of users to attack, several by commas. Default all.",
+            "Attributes of users to attack, separated by commas. Default all.",
             "attribute",
             reads=_several,
         ),
@@ -209,64 +222,64 @@ class Plan(BaseModel):
     bins: Annotated[
         dict[str, _Edges],
         PlanOption(
-            "Of a column of numbers in --users or --items: where bins begin, none to leave it as "
-            "it is. Default thirds; repeatable.",
+            "Starts of bins of a column of numbers in --users or --items; none keeps the numbers. "
+            "Default thirds; repeatable.",
             metavar="NAME=A,B",
             reads=_bins,
         ),
     ] = Field(default_factory=dict)
-    min_user: Annotated[_Count, PlanOption("Only users with so many interactions or more.")] = 0
-    min_item: Annotated[_Count, PlanOption("Only items with so many interactions or more.")] = 0
+    min_user: Annotated[_Count, PlanOption("Minimum number of interactions of a user.")] = 0
+    min_item: Annotated[_Count, PlanOption("Minimum number of interactions of an item.")] = 0
     min_rating: Annotated[
         float,
         Field(ge=0, allow_inf_nan=False),
-        PlanOption("Only ratings of so much or more count as interactions."),
+        PlanOption("Smallest rating that counts as an interaction."),
     ] = 0.0
-    seed: Annotated[int, Field(ge=0, lt=2**128), PlanOption("Seed of everything random.")] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**128), PlanOption("Seed of all randomness.")] = 0
     confidence: Annotated[
         float,
         AfterValidator(_confident),
-        PlanOption("Of all lower bounds together, and of each interval."),
+        PlanOption("Confidence of all lower bounds together, and of each interval."),
     ] = 0.95
     quick: Annotated[bool, PlanOption("Fewer samples and repetitions, 20 rounds of training.")] = (
         False
     )
     trainings: Annotated[
         Annotated[int, Field(ge=1, le=100)] | None,
-        PlanOption("Trainings that attacks and utility are measured on. Default 3, 1 if quick."),
+        PlanOption("Number of trainings for attacks and utility. Default 3, 1 if quick."),
     ] = None
     attacks: Annotated[
         _Names | None,
         PlanOption(
-            "Attacks (`auditor list attacks`), several by commas. Default all.", reads=_several
+            "Attacks (`auditor list attacks`), separated by commas. Default all.", reads=_several
         ),
     ] = None
     per_user: Annotated[
-        bool, PlanOption("Keep in report.json what attacks get of each user, by row number.")
+        bool, PlanOption("Store each user's success of attacks in report.json, by row number.")
     ] = False
     estimator: Annotated[
-        str, PlanOption("What turns samples into bounds. See `auditor list estimators`.")
+        str, PlanOption("Estimator of bounds from samples. See `auditor list estimators`.")
     ] = "joint-binomial"
     by: Annotated[
-        str | None, PlanOption("In round and training games: bound what this attack's score tells.")
+        str | None, PlanOption("In round and training games: the attack whose score is bounded.")
     ] = None
     games: Annotated[
         tuple[Literal["local", "round", "training", "one-run"], ...],
         Field(strict=False),
-        PlanOption("local, round, training, one-run; several by commas.", reads=_several),
+        PlanOption("local, round, training, one-run; separated by commas.", reads=_several),
     ] = ("local",)
     runs: Annotated[
         Annotated[int, Field(ge=40, le=10**9)] | None,
-        PlanOption("Runs of each world of a round or a training game."),
+        PlanOption("Runs of each world in a round or training game."),
     ] = None
     population: Annotated[
         tuple[_Size, _Size],
         Field(strict=False),
-        PlanOption("Users and items of such a game.", reads=_sizes),
+        PlanOption("Users and items in a round or training game.", reads=_sizes),
     ] = (24, 32)
     canaries: Annotated[
-        Annotated[int, Field(ge=FEWEST_CANARIES, le=MOST_CANARIES)] | None,
-        PlanOption("Canaries of a one-run game. Default 1000, or 2 a user if fewer."),
+        Annotated[int, Field(ge=MIN_CANARIES, le=MAX_CANARIES)] | None,
+        PlanOption("Canaries of a one-run game. Default 1000, or 2 per user if fewer."),
     ] = None
     settings: Annotated[
         dict[str, dict[str, Number | dict[str, Number]]],
@@ -281,7 +294,7 @@ class Plan(BaseModel):
         tuple[StatedClaim, ...],
         Field(strict=False),
         PlanOption(
-            "Of a system of your own, MODULE:OBJECT: a file of its claims (TOML).",
+            "For your own system, MODULE:OBJECT: a file of its claims (TOML).",
             "claim",
             "FILE",
             reads=lambda path: read_claims(Path(path)),
@@ -289,9 +302,9 @@ class Plan(BaseModel):
     ] = ()
 
     def resolved(self, given: Collection[str] = ()) -> Plan:
-        """The plan with all targets, attacks and settings named; PlanError on an unknown name.
+        """The plan with explicit targets, attacks and settings; PlanError on an unknown name.
 
-        Names of targets that are ``given``, or places of objects, are not looked up.
+        Names of targets that are ``given``, and MODULE:OBJECT, are not checked.
         """
         targets = FAMILIES["targets"].able() if ALL in self.targets else self.targets or CORE
         attacks = FAMILIES["attacks"].able() if self.attacks is None else self.attacks
@@ -317,7 +330,7 @@ class Plan(BaseModel):
                     name,
                 )
         settings = {
-            name: given if OBJECT in name else spelled_out(name, given, "settings", name)
+            name: given if OBJECT in name else full_settings(name, given, "settings", name)
             for name, given in self.settings.items()
         }
         change = {
@@ -329,31 +342,31 @@ class Plan(BaseModel):
         return self.model_copy(update=change)
 
     def digest(self) -> str:
-        """SHA-256 of the plan in canonical form."""
+        """The SHA-256 of the plan in canonical form."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def make_target(name: str, plan: Plan) -> Target:
-    """The target called ``name`` with the plan's settings; PlanError on a wrong setting.
+    """Makes the target ``name`` with the plan's settings; PlanError for a wrong setting.
 
-    Where they say ``learns``, those under which it learns are beneath them. Of a system of one's
-    own the object ``module:object``, with the plan's claims.
+    If ``learns`` is true, the defaults are settings under which the target learns. A caller's own
+    system ``module:object`` gets the plan's claims.
     """
     if OBJECT in name:
-        from fedrec_auditor.auditor.plan.objects import load_object, settled, stating
+        from fedrec_auditor.auditor.plan.objects import load_object, with_claims, with_settings
 
-        made = settled(load_object(name), plan.settings.get(name, {}), name)
-        return stating(made, plan.claims)
+        made = with_settings(load_object(name), plan.settings.get(name, {}), name)
+        return with_claims(made, plan.claims)
     where = "settings", name
-    settings = spelled_out(name, plan.settings.get(name, {}), *where)
+    settings = full_settings(name, plan.settings.get(name, {}), *where)
     settings.pop(LEARNS, None)
     target: Target = make_member("targets", name, settings, *where)
     return target
 
 
 def make_plan(values: dict[str, Any]) -> Plan:
-    """A plan from Python values; InputError in one line if one of them is wrong."""
+    """Makes a plan from Python values; InputError in one line if one of them is wrong."""
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
@@ -361,66 +374,66 @@ def make_plan(values: dict[str, Any]) -> Plan:
 
 
 def amend(plan: Plan | None, values: Mapping[str, Any]) -> Plan:
-    """The plan with ``values`` over it, but for those that are None, checked again.
+    """A copy of the plan, overridden by the ``values`` that are not None, and checked again.
 
-    They are as the command line or a program says them (``PlanOption``), such as a text for several
-    names. Settings go over those of the same target one by one.
+    The values have the form of the command line or of Python (``PlanOption``), such as one text for
+    several names. Settings of a target are merged one by one.
     """
     before = {} if plan is None else plan.model_dump()
     given = {name: _read(name, value) for name, value in values.items() if value is not None}
     if plan is not None and "settings" in given:
-        over = {
+        merged = {
             name: plan.settings.get(name, {}) | more for name, more in given["settings"].items()
         }
-        given["settings"] = {**plan.settings, **over}
+        given["settings"] = {**plan.settings, **merged}
     return make_plan({**before, **given})
 
 
 def _read(name: str, value: Any) -> Any:
-    """A value of the field of this name, read if it is a text, a path or a list of texts."""
-    reads = said_of(name).reads if name in Plan.model_fields else None
+    """The value of a field, parsed if it is a text, a path or a list of texts."""
+    reads = option_of_field(name).reads if name in Plan.model_fields else None
     is_text = isinstance(value, str | Path)
     if name == "targets" and is_text:
         return (value,)
     takes_list = name in ("columns", "settings", "bins") and isinstance(value, list | tuple)
     if isinstance(value, Mapping):
-        numbered = name == "columns"  # of a file without names of columns
+        numbered = name == "columns"  # a file without a header has column numbers
         return {key: str(v) if numbered and isinstance(v, int) else v for key, v in value.items()}
     return value if reads is None or not (is_text or takes_list) else reads(value)
 
 
-def said_of(name: str) -> PlanOption:
-    """How the field of this name is said."""
-    (said,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
-    return said
+def option_of_field(name: str) -> PlanOption:
+    """The command-line option of the field ``name``."""
+    (option,) = (each for each in Plan.model_fields[name].metadata if isinstance(each, PlanOption))
+    return option
 
 
 def option_of(name: str) -> str:
-    """The option of the field of this name.
+    """The name of the field's command-line option.
 
     >>> option_of("min_user"), option_of("columns")
     ('--min-user', '--column')
     """
-    return f"--{said_of(name).name or name.replace('_', '-')}"
+    return f"--{option_of_field(name).name or name.replace('_', '-')}"
 
 
 def help_of(name: str) -> str:
-    """What the field of this name is, and its default if it has one that can be said.
+    """The description of a field, with its default if that can be printed.
 
     >>> help_of("population")
-    'Users and items of such a game. Default 24x32.'
+    'Users and items in a round or training game. Default 24x32.'
     """
     default = Plan.model_fields[name].get_default(call_default_factory=True)
     if isinstance(default, tuple):
         default = ("x" if name == "population" else ",").join(map(str, default))
-    told = "" if default in (None, "", {}) or default is False else f" Default {default}."
-    return f"{said_of(name).help}{told}"
+    suffix = "" if default in (None, "", {}) or default is False else f" Default {default}."
+    return f"{option_of_field(name).help}{suffix}"
 
 
 def check_plan(plan: Plan, *, given: bool = False) -> None:
-    """InputError for a name, a setting or a place of data that is wrong, with little imported.
+    """Raises InputError for a wrong name, setting or path of data, with few imports.
 
-    Systems of one's own are left to be loaded, and data that are ``given``.
+    The caller's own systems are not checked, nor data that are ``given`` in memory.
     """
     plan.resolved()
     if not given:
@@ -440,34 +453,34 @@ def _check(kind: str, names: tuple[str, ...], *location: str) -> None:
 
 
 def _refused(error: ValidationError) -> PlanError:
-    """The first thing that is wrong, in a line."""
+    """The error for the first fault, on one line."""
     first = error.errors()[0]
     setting = first["loc"][0] == "settings" and len(first["loc"]) > 3
-    location = first["loc"][:3] if setting else first["loc"]  # beyond: the union's members
+    location = first["loc"][:3] if setting else first["loc"]  # further keys: the union's members
     if first["type"] == "extra_forbidden":
         known, key = ", ".join(Plan.model_fields), ".".join(map(str, location))
         remedy = near_names(key, list(Plan.model_fields), "") or "Remove or rename it."
-        said = f"expected one of the keys {known}, got {brief(key)}. {remedy}"
-        return PlanError(said, *location)
+        message = f"expected one of the keys {known}, got {brief(key)}. {remedy}"
+        return PlanError(message, *location)
     if first["type"] == "literal_error":
         names = re.findall(r"'([^']+)'", first["ctx"]["expected"])
         near = near_names(str(first["input"]), names, "They are")
-        said = f"expected a name of {location[0]}, got {brief(first['input'])}. {near}"
-        return PlanError(said, *location)
-    shown, why = brief(first["input"]), first["msg"]
+        message = f"expected a name of {location[0]}, got {brief(first['input'])}. {near}"
+        return PlanError(message, *location)
+    value, why = brief(first["input"]), first["msg"]
     if setting:
         part = location[2] in PARTS
         why = (
             "It is a name, or a table of a name and settings" if part else "It is a number or text"
         )
     elif first["type"] == "tuple_type":
-        why = f"It is a list, for example [{shown}]"
+        why = f"It is a list, for example [{value}]"
     key = ".".join(map(str, location))[:80]
-    return PlanError(f"{key}={shown} is refused: {why}. Give another value.", *location)
+    return PlanError(f"{key}={value} is refused: {why}. Give another value.", *location)
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan from a TOML file; InputError names the file, the line and the remedy."""
+    """Reads a plan from a TOML file; InputError names the file, the line and the remedy."""
     text, values = read_toml(path, "plan file")
     try:
         plan = make_plan(values)
@@ -479,20 +492,20 @@ def read_plan(path: Path) -> Plan:
 
 
 def _line(location: tuple[int | str, ...], text: str) -> int:
-    """Line where the statement begins with which the keys of ``location`` come into a TOML text.
+    """The line of a TOML text where the statement begins that defines the keys of ``location``.
 
-    The beginnings of the text are parsed, up to the end of one statement and another, by bisection:
-    exact for dotted and quoted keys, inline tables and values of several lines.
+    Prefixes of the text up to the end of a statement are parsed, by bisection. The line is exact
+    for dotted and quoted keys, inline tables and values of several lines.
     """
     text = text.replace("\r\n", "\n")
     lines, ends = text.split("\n"), [end for end, _ in statements(text)]
 
-    def there(statement: int) -> bool:
+    def is_defined(statement: int) -> bool:
         value: Any = tomllib.loads("\n".join(lines[: ends[statement]]))
         for part in location:
             if isinstance(value, dict):
                 value = value.get(part)
         return value is not None
 
-    first = bisect_left(range(len(ends) - 1), True, key=there)
-    return ends[first - 1] + 1 if first and there(first) else 1
+    first = bisect_left(range(len(ends) - 1), True, key=is_defined)
+    return ends[first - 1] + 1 if first and is_defined(first) else 1

@@ -1,4 +1,4 @@
-"""The data of a plan: interactions, and what is said of their users and items."""
+"""The data of a plan: interactions, with tables of their users and items."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from fedrec_auditor.targets.side_tables import SideTables
 
 
 def load_planned(plan: Plan) -> Interactions:
-    """The data of a plan: read, joined with what is said of users and items, and filtered."""
+    """Reads the data of a plan, joins tables of users and items, and filters the interactions."""
     sides = {"users": plan.users, "items": plan.items}
     files = {name: Path(side) for name, side in sides.items() if side is not None}
     return _prepared(plan, load_data(plan.data, plan.columns), files)
 
 
-def planned(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
-    """The plan of what a program says, and its data, prepared, if any of them are in memory."""
+def plan_of_arguments(values: Mapping[str, Any]) -> tuple[Interactions | None, Plan]:
+    """The plan of keyword arguments, and its prepared data if any of them are in memory."""
     given = {name: values.get(name) for name in ("data", "users", "items")}
     plan = amend(None, {name: value for name, value in values.items() if name not in given})
     data = plan.data if given["data"] is None else given["data"]
-    return given_data(data, plan, users=given["users"], items=given["items"])
+    return prepare_data(data, plan, users=given["users"], items=given["items"])
 
 
-def given_data(
+def prepare_data(
     data: Any, plan: Plan, *, users: Any = None, items: Any = None
 ) -> tuple[Interactions | None, Plan]:
-    """The data, prepared, if any of it is in memory; and the plan, with the names of all.
+    """The prepared data if any are in memory, else None; and the plan with names of all data.
 
-    ``data`` are what ``in_memory`` takes, ``users`` and ``items`` DataFrames or paths.
+    ``data`` is an argument of ``in_memory``; ``users`` and ``items`` are DataFrames or paths.
     """
     own, name = in_memory(data, plan.columns)
     sides = {key: side for key, side in (("users", users), ("items", items)) if side is not None}

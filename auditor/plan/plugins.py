@@ -1,4 +1,4 @@
-"""Plug-ins: members that other distributions add by entry points, and why one does not load."""
+"""Plug-ins: members that other distributions add by entry points, and faults of those that fail."""
 
 from __future__ import annotations
 
@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 
 GROUP = "fedrec_auditor."
 UNREAD = "*"
-"""The name of what stands for all plug-ins of a distribution whose list cannot be read."""
+"""Name of the placeholder for all plug-ins of a distribution whose list cannot be read."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point of a distribution; ``fault`` is why it cannot even be tried, if it cannot."""
+    """An entry point of a distribution.
+
+    kind: family.
+    name: name of the member.
+    value: module and class, or package.
+    distribution, version: the distribution.
+    fault: reason why it cannot even be imported; "" if there is none.
+    """
 
     kind: str
     name: str
@@ -37,46 +44,48 @@ class Plugin:
 
 
 def plugins(kind: str) -> tuple[Plugin, ...]:
-    """The plug-ins of a family, in the order of their names; nothing of theirs is imported."""
+    """The plug-ins of a family, sorted by name, without importing them."""
     return tuple(plugin for plugin in _installed(tuple(sys.path)) if plugin.kind == kind)
 
 
 def versions() -> dict[str, str]:
     """The version of every distribution that has a plug-in."""
-    found = {plugin.distribution: plugin.version for plugin in _installed(tuple(sys.path))}
-    return dict(sorted(found.items()))
+    by_name = {plugin.distribution: plugin.version for plugin in _installed(tuple(sys.path))}
+    return dict(sorted(by_name.items()))
 
 
 @functools.cache
 def load(
     plugin: Plugin, protocols: tuple[frozenset[str], ...], settable: bool, alone: bool
 ) -> type[Any] | str:
-    """The class of a plug-in, or why there is none.
+    """Loads the class of a plug-in, or returns the reason why that fails.
 
-    ``protocols`` are the attributes of which it must have those of one; ``settable`` says that it
-    must be a dataclass, whose fields are its settings, and ``alone`` that it is made without any.
+    protocols: sets of attributes; the class must have all attributes of one set.
+    settable: whether it must be a dataclass, whose fields are its settings.
+    alone: whether it must be constructible without arguments.
     """
     if plugin.fault:
         return plugin.fault
     try:
-        found = EntryPoint(plugin.name, plugin.value, GROUP + plugin.kind).load()
-        if not isinstance(found, type):
-            return f"{found!r:.80} and no class"
-        if settable and not is_dataclass(found):
-            return "a class that is no dataclass, whose fields are settings"
-        made = found() if alone else None
+        loaded = EntryPoint(plugin.name, plugin.value, GROUP + plugin.kind).load()
+        if not isinstance(loaded, type):
+            return f"{loaded!r:.80}, which is not a class"
+        if settable and not is_dataclass(loaded):
+            return "a class that is not a dataclass with settings as fields"
+        made = loaded() if alone else None
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # importing it runs code of others, which may even exit
+    except BaseException as error:  # importing runs foreign code, which may even exit
         return f"{type(error).__name__}: {error}"
-    has = {*dir(found), *getattr(found, "__dataclass_fields__", ()), *getattr(made, "__dict__", ())}
+    declared = getattr(loaded, "__dataclass_fields__", ())
+    has = {*dir(loaded), *declared, *getattr(made, "__dict__", ())}
     missing = min((sorted(needed - has) for needed in protocols), key=len)
-    return f"a class without {', '.join(missing)}" if missing else found
+    return f"a class without {', '.join(missing)}" if missing else loaded
 
 
 @functools.cache
 def load_paper(plugin: Plugin) -> Paper | str:
-    """The paper of a plug-in, or why it cannot be read."""
+    """Loads the paper of a plug-in, or returns the reason why that fails."""
     from fedrec_auditor.targets.declarations.paper import Paper
 
     if plugin.fault:
@@ -86,39 +95,39 @@ def load_paper(plugin: Plugin) -> Paper | str:
         return Paper.of(plugin.value)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # importing it runs code of others, which may even exit
+    except BaseException as error:  # importing runs foreign code, which may even exit
         return f"{type(error).__name__}: {error}"
 
 
 @functools.cache
 def _installed(path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """All plug-ins on ``path``, by name; of one name the first distribution has the member."""
-    found: list[Plugin] = []
-    seen: set[str] = set()
-    there = list(distributions(path=list(path)))
-    if not any(map(_names_members, there)):
+    """All plug-ins on ``path``, sorted by name; the first distribution of a name counts."""
+    results: list[Plugin] = []
+    names: set[str] = set()
+    installed = list(distributions(path=list(path)))
+    if not any(map(_names_members, installed)):
         return ()
-    for distribution in there:
+    for distribution in installed:
         try:
             name, version = distribution.metadata["Name"], distribution.version
-        except Exception:  # metadata that is damaged shows as a dozen kinds of exception
+        except Exception:  # damaged metadata raises a dozen kinds of exception
             continue
-        if name and name not in seen:
-            seen.add(name)
-            found += _of(distribution, name, version)
-    return tuple(sorted(found, key=lambda plugin: (plugin.kind, plugin.name)))
+        if name and name not in names:
+            names.add(name)
+            results += _of(distribution, name, version)
+    return tuple(sorted(results, key=lambda plugin: (plugin.kind, plugin.name)))
 
 
 def _names_members(distribution: Distribution) -> bool:
-    """Whether its entry points name a family: quicker to tell than what it is called."""
+    """Whether its entry points name a family, which is quicker to read than its metadata."""
     try:
         return f"[{GROUP}" in (distribution.read_text("entry_points.txt") or "")
-    except Exception:  # as metadata that is damaged
+    except Exception:  # like damaged metadata
         return True
 
 
 def _of(distribution: Distribution, name: str, version: str) -> Iterator[Plugin]:
-    """The plug-ins of a distribution; one faulty one a family where its list cannot be read."""
+    """The plug-ins of a distribution; if its list is unreadable, one faulty plug-in per family."""
     try:
         points = list(distribution.entry_points)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Where ``--data`` leads: a data set by name, or a path whose files say which it is."""
+"""Loads the data of ``--data``: a data set by name, or a path whose files identify the data set."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TABLE = "a table (text with a row a line, Parquet, Feather or lines of JSON)"
+TABLE = "a table (text with one row per line, Parquet, Feather or lines of JSON)"
 
 
 def in_memory(
     data: Any, columns: Mapping[str, str] | None = None
 ) -> tuple[Interactions | None, str]:
-    """Interactions of an object in memory and their name; None of a name or a path.
+    """The interactions of an object in memory, or None for a name or a path; and their name.
 
-    A DataFrame (of pandas, polars or any library with the interchange protocol) is read as a table
-    file is; a matrix, dense or sparse, is ratings of users x items. InputError for anything else.
+    A DataFrame (of pandas, polars or any library with the interchange protocol) is read like a
+    table file; a matrix, dense or sparse, has ratings of users x items. Raises InputError for
+    anything else.
     """
     if isinstance(data, str | Path):
         return None, str(data)
@@ -46,7 +47,7 @@ def in_memory(
         if len(table.shape) != 2:
             raise InputError(
                 f"Expected ratings of users x items, got an array of shape {table.shape}. "
-                "Give a table with a row a user."
+                "Give a table with one row per user."
             )
         return Interactions.of(table), "table"
     if hasattr(data, "__dataframe__"):
@@ -61,7 +62,7 @@ def in_memory(
 
 @contextmanager
 def in_file(data: Any, name: str) -> Iterator[Path]:
-    """The path of a table that is in a file, or of a file ``name`` with a DataFrame's rows."""
+    """The path of a table file, or of a temporary file ``name`` with a DataFrame's rows."""
     if isinstance(data, str | Path):
         yield Path(data)
         return
@@ -80,30 +81,28 @@ def in_file(data: Any, name: str) -> Iterator[Path]:
         try:
             yield path
         except InputError as error:
-            said = str(error).replace(str(path), f"the DataFrame {name}")
-            raise InputError(said.replace(path.name, f"the DataFrame {name}")) from error
+            message = str(error).replace(str(path), f"the DataFrame {name}")
+            raise InputError(message.replace(path.name, f"the DataFrame {name}")) from error
 
 
 def check_source(
-    data: str,
-    columns: Mapping[str, str] | None = None,
-    tables: Sequence[str | None] = (),
+    data: str, columns: Mapping[str, str] | None = None, tables: Sequence[str | None] = ()
 ) -> None:
-    """InputError unless ``data`` is the name of a data set or a path that is there.
+    """Raises InputError unless ``data`` is the name of a data set or an existing path.
 
-    Columns are of a table, which has them by name. What is said beside are ``tables``.
+    ``columns`` are only valid for a table; ``tables`` are paths of tables of users and items.
     """
     for table in tables:
         if table is not None and not _is_table(table):
             raise InputError(f"Expected {TABLE} of users or items, got {table!r}. Check the path.")
     names, path = FAMILIES["datasets"].names(), Path(data)
-    there = os.path.exists(path)  # unlike Path.exists: no error for a name too long
-    if data not in names and there and not (path.is_file() or path.is_dir()):
+    exists = os.path.exists(path)  # unlike Path.exists: no error for a name too long
+    if data not in names and exists and not (path.is_file() or path.is_dir()):
         raise InputError(
             f"Expected a file or a directory, got {data!r}, which is a device, a FIFO or a socket. "
-            "Copy what it gives into a file."
+            "Copy its content into a file."
         )
-    if data not in names and not there:
+    if data not in names and not exists:
         hint = near_names(data, names, "Data sets", most=1)
         raise InputError(f"Expected a data set or a path, got {data!r}: not there. {hint}")
     if columns is not None and not _is_table(data):
@@ -118,11 +117,11 @@ def _is_table(data: str) -> bool:
 
 
 def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactions:
-    """Load a data set by its name, or from a directory, archive or table that one can read.
+    """Loads a data set by its name, or from a directory, an archive or a table.
 
-    ``columns`` say for a table which column is the user, item, rating and timestamp, and its
-    separator and what zeros are (``targets.datasets.table.Table``). InputError says what is wrong
-    with any of them.
+    ``columns`` name the columns of a table for user, item, rating and timestamp, its separator, and
+    the meaning of zeros (``targets.datasets.table.Table``). Raises InputError for a fault of any of
+    them.
     """
     check_source(data, columns)
     family, path = FAMILIES["datasets"], Path(data)
@@ -140,14 +139,14 @@ def load_data(data: str, columns: Mapping[str, str] | None = None) -> Interactio
         dataset = family.member("table")(columns=columns)
         return dataset.load(path)
     raise InputError(
-        f"Expected {TABLE}, or a directory or archive of a data set, got {data!r}, which has the "
-        "files of none. Give the file of a table, unpacked (ratings.csv, say), or the folder of "
-        f"MovieLens 100K or 1M. Data sets: {', '.join(family.names())}."
+        f"Expected {TABLE}, or a directory or archive of a data set, got {data!r} without such "
+        "files. Give the file of a table, unpacked (ratings.csv, say), or the folder of MovieLens "
+        f"100K or 1M. Data sets: {', '.join(family.names())}."
     )
 
 
 def _recognises(dataset: Dataset, path: Path) -> bool:
-    """Whether the files are of this data set; a plug-in that fails at that knows none."""
+    """Whether the files belong to this data set; False for a plug-in that fails."""
     try:
         return dataset.recognises(path)
     except Exception as error:

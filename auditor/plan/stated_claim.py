@@ -1,4 +1,4 @@
-"""A claim of a system of one's own, as it stands in a TOML file or in a call."""
+"""A claim of a caller's own system, from a TOML file or from a call."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fedrec_auditor.accountants.statements import Adjacency, Claim, Horizon, Sco
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 LARGEST = 2**18
-"""Most bytes of a file: fifty times a plan that sets every setting of every target."""
-MOST_DOTS = 256
-"""Most dots of a statement: the time to parse a key grows with the square of them."""
+"""Maximum size of a file in bytes: fifty times a plan with every setting of every target."""
+MAX_DOTS = 256
+"""Maximum number of dots in a statement: the time to parse a key grows with its square."""
 _TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"""(?:"{0,2})|\'{3}.*?\'{3}(?:\'{0,2})|"(?:\\.|[^"\\\n])*"'''
     r"""|'[^'\n]*'|\#[^\n]*|[][{}.\n]""",
     re.DOTALL,
 )
-"""What decides where a statement of TOML ends: strings, comments, brackets and ends of line."""
+"""Tokens that decide where a statement of TOML ends: strings, comments, brackets, line ends."""
 
 
 def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
-    """The text of a file, and what it says; InputError names the ``noun`` that it is to be."""
+    """Reads a TOML file; returns its text and values. ``noun`` names the file in InputErrors."""
     from fedrec_auditor.reports.record.store import read_regular
 
     try:
@@ -39,19 +39,19 @@ def read_toml(path: Path, noun: str) -> tuple[str, dict[str, Any]]:
             f"Expected a readable {noun}, got {str(path)!r} ({why}). Check the path."
         ) from error
     for end, dots in statements(text):
-        if dots > MOST_DOTS:
+        if dots > MAX_DOTS:
             raise InputError(
-                f"Expected at most {MOST_DOTS} dots in a statement of a {noun}, got {dots} in that "
-                f"which ends in line {end} of {path}. Shorten its keys."
+                f"Expected at most {MAX_DOTS} dots in a statement of a {noun}, got {dots} in the "
+                f"statement that ends in line {end} of {path}. Shorten its keys."
             )
     try:
         return text, tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected TOML, got: {error}. Mend that line.") from error
+        raise InputError(f"{path}: expected TOML, got: {error}. Correct that line.") from error
 
 
 def statements(text: str) -> Iterator[tuple[int, int]]:
-    """The last line of each statement of a TOML text, counted from 1, and how many dots it has."""
+    """The last line of each statement of a TOML text, from 1, and its number of dots."""
     line, depth, dots = 1, 0, 0
     for token in _TOKEN.findall(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
@@ -64,20 +64,20 @@ def statements(text: str) -> Iterator[tuple[int, int]]:
 
 
 class StatedClaim(BaseModel):
-    """An epsilon, and what it is said of: whose data, who looks, and for how long.
+    """A claimed epsilon with its scope.
 
     Parameters
     ----------
-    epsilon : at least 0; infinite where none is promised.
+    epsilon : at least 0; infinite if no epsilon is promised.
     delta : in [0, 1).
     unit : "user", "interaction", "rating", "attribute", "report", "coordinate" or "bit".
-    vantage : who looks: "server" (every upload, linked to its user), "shuffled" (unlinked),
+    vantage : adversary's view: "server" (every upload, linked to its user), "shuffled" (unlinked),
         "aggregate" (the sum alone), "peers" (models that are broadcast) or "release".
-    horizon : for how long: one "report", one "round" or the whole "training".
-    adjacency : what must stay hidden: that the unit is there ("add-remove"), its value
-        ("replace"), or any of both ("any pair"). By default the presence of an interaction, and of
-        a user whose single messages nobody sees; else the value.
-    statement, source : the claim in words, and where it is made.
+    horizon : time that the claim covers: one "report", one "round" or the whole "training".
+    adjacency : hidden change: the presence of the unit ("add-remove"), its value ("replace"), or
+        either ("any pair"). By default presence for an interaction, and for a user whose single
+        messages nobody sees; else the value.
+    statement, source : the claim in words, and its source.
 
     >>> claim = StatedClaim(epsilon=1, delta=1e-5, unit="user", vantage="aggregate")
     >>> print(claim.scoped().scope)
@@ -99,10 +99,10 @@ class StatedClaim(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(_told(error)) from error
+            raise InputError(_message(error)) from error
 
     def scoped(self) -> ScopedClaim:
-        """The claim, to be judged in its own scope."""
+        """The claim with its own scope as the scope of judgement."""
         adjacency = self.adjacency
         if adjacency is None:
             messages = self.vantage in (Vantage.SERVER, Vantage.SHUFFLED)
@@ -130,14 +130,14 @@ Claims = StatedClaim | Sequence[StatedClaim]
 
 
 def listed(claims: Claims) -> tuple[StatedClaim, ...]:
-    """The claims, one or several, as several."""
+    """One claim or several as a tuple."""
     return (claims,) if isinstance(claims, StatedClaim) else tuple(claims)
 
 
 def read_claims(path: Path) -> tuple[StatedClaim, ...]:
-    """The claims of a TOML file: its keys are those of one, or of each table ``[[claim]]``.
+    """Reads the claims of a TOML file, which has the keys of one claim or tables ``[[claim]]``.
 
-    InputError names the file, the key and the remedy.
+    Raises InputError with the file, the key and the remedy.
     """
 
     _, values = read_toml(path, "file of claims")
@@ -150,18 +150,20 @@ def read_claims(path: Path) -> tuple[StatedClaim, ...]:
     listed = tables if isinstance(tables, list) else [tables or values]
     if not listed:
         raise InputError(f"Expected a claim in {path}, got an empty list. Write one, or no file.")
-    found = []
+    claims = []
     for table in listed:
         if not isinstance(table, dict):
-            raise InputError(f"Expected a table as a claim in {path}, got {table!r:.60}. Mend it.")
+            raise InputError(
+                f"Expected a table as a claim in {path}, got {table!r:.60}. Correct it."
+            )
         try:
-            found.append(StatedClaim(**table))
+            claims.append(StatedClaim(**table))
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
-    return tuple(found)
+    return tuple(claims)
 
 
-def _told(error: ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "missing":

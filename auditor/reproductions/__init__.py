@@ -1,1 +1,1 @@
-"""What the papers print, measured again: one file a paper."""
+"""Reproductions of the figures that papers print."""

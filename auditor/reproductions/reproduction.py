@@ -1,4 +1,4 @@
-"""The figures of a paper, measured again: what its folder declares, run, compared, written."""
+"""Reproduction of a paper's figures: runs what its folder declares, compares and writes it."""
 
 from __future__ import annotations
 
@@ -31,58 +31,58 @@ from fedrec_auditor.targets.declarations.paper import Order, Paper
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The figures of one paper."""
+    """Reproduction of the figures of one paper, from its declaration."""
 
     declared: Paper
 
     @property
     def paper(self) -> str:
-        """Which paper, as it is cited."""
+        """Citation of the paper."""
         return self.declared.heading.title
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Printed figures that are measured nowhere, as the page says it."""
+        """Sentences of the page on printed figures that are not measured."""
         return tuple(f"not measured here: {each}" for each in self.declared.printed.absent)
 
     def parts(self) -> Sequence[Measurable]:
-        """All that is run, each by itself and in any process."""
+        """All parts to run; each is independent and can run in any process."""
         from fedrec_auditor.auditor.reproductions import tables
 
         paper = self.declared
         made = [*tables.trained_parts(paper), *tables.attacked_parts(paper)]
         if (epsilons := paper.printed.epsilons) is not None:
-            measure = partial(_calculated, paper, epsilons.system)
+            measure = partial(_calculate_epsilons, paper, epsilons.system)
             made.append(Measurable(name="calculations", data="", measure=measure))
         return made
 
     def remarks(self, rows: Sequence[ReproducedRow]) -> Sequence[str]:
-        """What the rows say together, in sentences."""
+        """Sentences that summarise the rows."""
         from fedrec_auditor.auditor.reproductions import tables
 
         printed = self.declared.printed
         return [
             *printed.remark,
-            *(line for order in printed.order for line in _ranked(self.declared, order, rows)),
+            *(line for order in printed.order for line in _rankings(self.declared, order, rows)),
             *tables.remarks(rows),
-            *_above(rows),
+            *_above_proved(rows),
         ]
 
 
 def reproduction(name: str) -> Reproduction:
-    """The reproduction of the paper of this name; InputError with near names if there is none."""
+    """The reproduction of the paper of this name; InputError with similar names if none exists."""
     check_name("reproductions", name, reproduction_names())
     return Reproduction(papers()[name])
 
 
-def _calculated(
+def _calculate_epsilons(
     paper: Paper,
     system: str,
     interactions: Interactions | None,
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """Each printed epsilon beside what is proved, and what leaks, for the same rounds."""
+    """Rows of each printed epsilon, with upper and lower bounds for the same rounds."""
     return tuple(
         ReproducedRow(
             place=f"Table {entry.table}",
@@ -96,8 +96,8 @@ def _calculated(
     )
 
 
-def _ranked(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Whether systems rank as the paper says; nothing where one of them is not measured."""
+def _rankings(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterator[str]:
+    """Yields a sentence on the ranking of systems, if all of the paper's systems are measured."""
     printed = list(order.rows)
     if not printed:
         scores = {
@@ -107,24 +107,24 @@ def _ranked(paper: Paper, order: Order, rows: Sequence[ReproducedRow]) -> Iterat
             for row in table.rows
         }
         printed = sorted(scores, key=lambda row: -scores[row])
-    ours = {
+    measured = {
         row.system: row.value
         for row in reversed(rows)  # the first protocol is the printed one
         if row.what.startswith(f"{order.metric},") and f", {order.data}" in row.what
     }
-    if set(printed) <= set(ours):
+    if set(printed) <= set(measured):
         falling = order.metric != "MSE"
-        found = sorted(printed, key=lambda row: -ours[row] if falling else ours[row])
-        said = "as here" if found == printed else f"here {', '.join(found)}"
-        figures = ", ".join(f"{ours[row]:.3f}" for row in printed)
+        ranking = sorted(printed, key=lambda row: -measured[row] if falling else measured[row])
+        outcome = "as here" if ranking == printed else f"here {', '.join(ranking)}"
+        figures = ", ".join(f"{measured[row]:.3f}" for row in printed)
         yield (
             f"By {order.metric} on {order.data}, from the best: {', '.join(printed)} "
-            f"({order.place}): {said} ({figures})."
+            f"({order.place}): {outcome} ({figures})."
         )
 
 
-def _above(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """How many printed epsilons are above what is proved."""
+def _above_proved(rows: Sequence[ReproducedRow]) -> Iterator[str]:
+    """Yields a sentence on the number of printed epsilons above the proved ones."""
     cells = [row for row in rows if row.printed is not None and "leaks at least" in row.beside]
     if cells:
         above = sum(row.value < (row.printed or 0.0) for row in cells)
@@ -141,57 +141,64 @@ def reproduce(
     jobs: int,
     observe: Observer,
 ) -> Path:
-    """Run the named reproductions and write ``reproductions.md`` and ``.json`` in ``out``.
+    """Runs the named reproductions and writes ``reproductions.md`` and ``.json`` to ``out``.
 
-    ``data`` leads from the name of a data set to a path; one of ``only``, if there are any, is in
-    the names of the parts that are run, and the page says how many are not. Finished parts are kept
-    in ``out``, and are not run again by the same code with the same data. InputError for an unknown
-    name.
+    names: names of reproductions
+    out: folder of the results; finished parts are stored in it, and the same code with the same
+        data does not run them again
+    data: path of each data set by name
+    only: texts of which a part's name must contain one, or empty to run all parts; the page gives
+        the number of parts left out
+    quick: True for shorter trainings and fewer draws
+    jobs: number of processes
+    observe: receives the progress
+
+    InputError for an unknown name, or if no part is selected.
     """
-    made = {name: reproduction(name) for name in names}
+    chosen = {name: reproduction(name) for name in names}
     out.mkdir(parents=True, exist_ok=True)
-    kept = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
-    whole = [(name, part) for name, one in made.items() for part in one.parts()]
+    done = Checkpoints(out / checkpoints.FOLDER, _key(data, quick))
+    every = [(name, part) for name, entry in chosen.items() for part in entry.parts()]
     parts = {
         Task(name, re.sub(r"[^\w.]+", "-", part.name)): part
-        for name, part in whole
-        if _asked(part, only)
+        for name, part in every
+        if _is_selected(part, only)
     }
     if not parts:
         raise InputError(
-            f"Expected a part whose name has {_either(only)} in it, got none. There are for "
-            f"example {', '.join(part.name for _, part in whole[:3])}."
+            f"Expected a part whose name contains {_either(only)}, got none. Name one, for example "
+            f"{', '.join(part.name for _, part in every[:3])}."
         )
-    found = {task: result for task in parts if (result := kept.get(task)) is not None}
+    made = {task: result for task in parts if (result := done.get(task)) is not None}
     missing = [
         (task, parts[task], data.get(parts[task].data, parts[task].data), quick)
         for task in parts
-        if task not in found
+        if task not in made
     ]
-    watch = Watch(observe, done=len(found), total=len(parts))
-    for task, result in results(_measured, missing, jobs=jobs):
-        found[task] = result
+    watch = Watch(observe, done=len(made), total=len(parts))
+    for task, result in results(_run_part, missing, jobs=jobs):
+        made[task] = result
         if not result.errors:
-            kept.put(task, result)
+            done.put(task, result)
         watch.at(parts[task].name, "", 1, 1)
     pages = [
         reproductions.Page(
             name=name,
-            paper=one.paper,
-            rows=(rows := tuple(_rows(found, parts, name))),
-            remarks=tuple(one.remarks(rows)),
+            paper=entry.paper,
+            rows=(rows := tuple(_rows(made, parts, name))),
+            remarks=tuple(entry.remarks(rows)),
             left_out=(
                 *(
                     f"{parts[task].name}: {error}"
                     for task in parts
                     if task.target == name
-                    for error in found[task].errors
+                    for error in made[task].errors
                 ),
-                *_not_asked(name, only, whole),
-                *one.absent,
+                *_not_selected(name, only, every),
+                *entry.absent,
             ),
         )
-        for name, one in made.items()
+        for name, entry in chosen.items()
     ]
     command = _command(names, data, only, quick)
     return reproductions.write(pages, out, command=command, quick=quick)
@@ -200,7 +207,7 @@ def reproduce(
 def _command(
     names: Sequence[str], data: Mapping[str, str], only: Sequence[str], quick: bool
 ) -> str:
-    """The command line that gives the same figures, without paths of this machine."""
+    """The command line that reproduces the figures, without paths of this machine."""
     every = sorted(names) == sorted(reproduction_names())
     words = ["auditor", "reproduce", *(["all"] if every else names)]
     words += [word for name in data for word in ("--data", f"{name}=PATH")]
@@ -208,7 +215,7 @@ def _command(
     return shlex.join([*words, *(["--quick"] if quick else [])])
 
 
-def _asked(part: Measurable, only: Sequence[str]) -> bool:
+def _is_selected(part: Measurable, only: Sequence[str]) -> bool:
     return not only or any(text in part.name for text in only)
 
 
@@ -216,24 +223,24 @@ def _either(only: Sequence[str]) -> str:
     return " or ".join(map(repr, only))
 
 
-def _not_asked(
+def _not_selected(
     name: str, only: Sequence[str], whole: Sequence[tuple[str, Measurable]]
 ) -> Iterator[str]:
-    count = sum(of == name and not _asked(part, only) for of, part in whole)
+    count = sum(of == name and not _is_selected(part, only) for of, part in whole)
     if count:
-        yield f"{count} parts whose names do not have {_either(only)} in them."
+        yield f"{count} parts whose names do not contain {_either(only)}."
 
 
 def _rows(
-    found: Mapping[Task, TaskResult], parts: Mapping[Task, Measurable], name: str
+    outcomes: Mapping[Task, TaskResult], parts: Mapping[Task, Measurable], name: str
 ) -> Iterator[ReproducedRow]:
     for task in parts:
         if task.target == name:
-            yield from found[task].reproduced
+            yield from outcomes[task].reproduced
 
 
-def _measured(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
-    """One part, from a seed of its own name; a data set that is not there is an error of its."""
+def _run_part(task: Task, part: Measurable, source: str, quick: bool) -> tuple[Task, TaskResult]:
+    """Runs one part with a seed from its name; errors, such as missing data, are its result."""
     started = time.monotonic()
     words = np.frombuffer(hashlib.sha256(part.name.encode()).digest(), dtype=np.uint32)
     rng = np.random.default_rng(np.random.SeedSequence([*map(int, words)]))

@@ -1,4 +1,4 @@
-"""Tables of a paper measured again: utility of trained systems, and attacks on their uploads."""
+"""Reproduction of a paper's tables: utility of trained systems, and attacks on their uploads."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import RAW, Condensed, condense
+from fedrec_auditor.attacks.parts.inputs import RAW, ViewWithReadings, add_readings
 from fedrec_auditor.attacks.parts.supervised import SupervisedAttack
 from fedrec_auditor.auditor import utility
-from fedrec_auditor.auditor.games.metrics import MACRO, NOT_ASKED, Estimate, Guesses, estimates
+from fedrec_auditor.auditor.games.metrics import CLASS_KNOWN, MACRO, Estimate, Guesses, estimates
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.utility.baselines import popularity
-from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record.rows import ReproducedRow, UtilityRow
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -30,10 +30,11 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model, Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurable:
-    """One training, or one calculation, and the rows it gives.
+    """One part of a reproduction: a training or a calculation, which gives rows.
 
-    ``data`` names the data set that ``measure`` is given, none if it is empty; the boolean asks for
-    a quick answer. ``name`` is unique within a reproduction; finished parts are kept by it.
+    name: unique name within a reproduction, by which finished parts are stored
+    data: name of the data set for ``measure``, or empty without data
+    measure: computes the rows from the data, a generator, and True for a quick answer
     """
 
     name: str
@@ -45,7 +46,7 @@ CONFIDENCE = 0.95
 
 
 def trained_parts(paper: Paper) -> Iterator[Measurable]:
-    """The trainings of a paper, one a row and data set."""
+    """Yields the trainings of a paper, one per row and data set."""
     for trained in paper.printed.trained:
         for data in trained.data:
             for row in trained.rows:
@@ -53,7 +54,7 @@ def trained_parts(paper: Paper) -> Iterator[Measurable]:
 
 
 def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable:
-    """One training, named so that no other setting has its name."""
+    """One training, with a name that is unique among settings."""
     tables = [table for table in paper.printed.table if table.place == trained.place]
     systems = [table.of(row)[0] for table in tables if row in table.rows]
     system = trained.system or next(iter(systems), row)
@@ -64,11 +65,11 @@ def _part(paper: Paper, trained: TrainedRows, row: str, data: str) -> Measurable
     return Measurable(
         name=f"{trained.place} {method} {data}{cut}{settings}",
         data=data,
-        measure=partial(measured, trained, system, method, printed),
+        measure=partial(train_and_test, trained, system, method, printed),
     )
 
 
-def measured(
+def train_and_test(
     trained: TrainedRows,
     system: str,
     method: str,
@@ -77,7 +78,7 @@ def measured(
     rng: np.random.Generator,
     quick: bool,
 ) -> tuple[ReproducedRow, ...]:
-    """The printed metrics of the system, or that of the largest K where none is printed."""
+    """Trains the system and measures the printed metrics, or that of the largest K if none is."""
     assert interactions is not None
     target: Target = FAMILIES["targets"].member(system)(**trained.settings)
     if quick:
@@ -85,12 +86,12 @@ def measured(
     data = Filter(min_rating=trained.min_rating)(interactions)
     data = _cut(data, trained.items, rng) if trained.items else data
     with one_thread():
-        held = utility.hold_out(target.evaluation, data, rng)
-        model = target.run(held.train, rng, keep=0).model
-        found = held.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
+        split = utility.hold_out(target.evaluation, data, rng)
+        model = target.run(split.train, rng, keep=0).model
+        rows = split.evaluate(target, model, confidence=CONFIDENCE, rng=rng)
     largest = f"@{max(target.evaluation.cutoffs, default=0)}"
-    shown = [row for row in found if row.metric in printed] or [
-        row for row in found if row.metric.endswith(largest) or row.metric == "MSE"
+    reported = [row for row in rows if row.metric in printed] or [
+        row for row in rows if row.metric.endswith(largest) or row.metric == "MSE"
     ]
     return tuple(
         ReproducedRow(
@@ -101,20 +102,20 @@ def measured(
             value=row.value,
             ci_low=row.ci_low,
             ci_high=row.ci_high,
-            beside={"random": row.random, **_simpler(row)},
+            beside={"random": row.random, **_baseline(row)},
             note=trained.said if number == 0 else "",
         )
-        for number, row in enumerate(shown)
+        for number, row in enumerate(reported)
     )
 
 
-def _simpler(row: UtilityRow) -> dict[str, float]:
-    """What needs no federated training, by name: popularity, or user and item means."""
+def _baseline(row: UtilityRow) -> dict[str, float]:
+    """Figure of the baseline without federated training, by name; empty without a baseline."""
     return {} if row.baseline is None else {row.baseline.name: row.baseline.value}
 
 
 def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> Interactions:
-    """All users, and so many items drawn from those of 60 interactions or more."""
+    """Data of all users on at most ``items`` items, drawn from items with 60 interactions."""
     met = np.bincount(interactions.ratings.indices, minlength=interactions.n_items)
     enough = np.flatnonzero(met >= 60)
     drawn = np.sort(rng.choice(enough, min(items, len(enough)), replace=False))
@@ -123,11 +124,11 @@ def _cut(interactions: Interactions, items: int, rng: np.random.Generator) -> In
     )
 
 
-# Tables of attribute inference: each attacker on the whole change of the model, as it was sent.
+# Tables of attribute inference: each attacker on the whole change of the model, as sent.
 #
-# The adversary has what the paper gives it, the raw change of all parameters of one round's senders
-# and the attribute of a share zeta of them, and nothing else: no other attribute, no other reading.
-# The round is the last of the training whose hits are shown.
+# The adversary has the paper's knowledge: the raw change of all parameters of one round's senders
+# and the attribute of a share zeta of them, but no other attribute and no other reading. The round
+# is the last one of the training whose hits are reported.
 
 AVERAGES = (MACRO, "micro F1", "weighted F1")
 _DRAWS, _QUICK_DRAWS = 10, 3
@@ -135,7 +136,15 @@ _DRAWS, _QUICK_DRAWS = 10, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One F1, ``printed`` or drawn: of an attribute, an attacker and a share of known users."""
+    """One F1 of a table or figure, for an attribute, an attacker and a share of known users.
+
+    place: table or figure
+    attribute: attribute to infer
+    attacker: name of the attacker in the paper
+    attack: name of our attack
+    share: share zeta of users with known attribute
+    printed: printed figure, or None if it is only drawn
+    """
 
     place: str
     attribute: str
@@ -147,10 +156,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackedSystem:
-    """A system, and what is printed of attacks on it on one data set.
+    """A system, and a paper's figures of attacks on it on one data set.
 
-    ``settings`` are how it is trained. ``hits`` is its printed Hit@``cutoff`` and where it stands.
-    ``components`` are the figures for each component of the upload, attacked by itself as well.
+    target: name of the target
+    method: name of the system in the paper
+    data: name of the data set
+    settings: settings of the training
+    cells: figures of attacks on the whole upload
+    cutoff: K of the printed Hit@K
+    hits: place of the printed Hit@K, and its value or None
+    components: figures of attacks on each component of the upload by itself
+    note: sentences for the row of hits
     """
 
     target: str
@@ -161,17 +177,17 @@ class AttackedSystem:
     cutoff: int
     hits: tuple[str, float | None]
     components: Sequence[Cell] = ()
-    said: str = ""
+    note: str = ""
 
     def part(self) -> Measurable:
         """The training and all attacks on it."""
         return Measurable(
-            name=f"{self.method} {self.data}", data=self.data, measure=partial(_measured, self)
+            name=f"{self.method} {self.data}", data=self.data, measure=partial(_run_attacks, self)
         )
 
 
 def attacked_parts(paper: Paper) -> Iterator[Measurable]:
-    """The attacked trainings of a paper, one a row and data set."""
+    """Yields the attacked trainings of a paper, one per row and data set."""
     if (attacks := paper.printed.attacks) is not None:
         for trained in attacks.trained:
             for data in trained.data:
@@ -182,7 +198,7 @@ def attacked_parts(paper: Paper) -> Iterator[Measurable]:
 def _system(
     paper: Paper, attacks: Attacks, trained: AttackedRows, row: str, data: str
 ) -> AttackedSystem:
-    """The system of a row, with all that is printed of it on this data set."""
+    """The system of a row, with all its printed figures on this data set."""
     tables = [t for t in paper.printed.table if row in t.rows and t.data.lower() == data]
     printed = {t.place: t.row(row).get(f"HR@{attacks.cutoff}") for t in tables}
     figure = attacks.components
@@ -205,7 +221,7 @@ def _system(
             for column in figure.columns
             if row in figure.rows
         ],
-        said=trained.said,
+        note=trained.said,
     )
 
 
@@ -222,19 +238,19 @@ def _cell(attacks: Attacks, place: str, attribute: str, column: str, printed: fl
 
 
 def remarks(rows: Sequence[ReproducedRow]) -> Iterator[str]:
-    """Which average fits, and whether what is printed beats guessing the frequent class."""
+    """Sentences on the average that fits best, and on printed figures above guessing one class."""
     cells = [row for row in rows if row.printed is not None and "zeta" in row.what]
     if not cells:
         return
     for data in dict.fromkeys(row.what.rpartition(", ")[2] for row in cells):
-        yield from _compared(data, [row for row in cells if row.what.endswith(data)])
+        yield from _compare(data, [row for row in cells if row.what.endswith(data)])
 
 
-def _compared(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
-    """How far ``cells`` of a data set are from the printed ones, and these from guessing."""
+def _compare(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
+    """Sentences that compare measured figures with printed ones, and these with guessing."""
     for average in AVERAGES:
-        ours = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
-        apart = np.abs(np.array(ours) - [row.printed or 0.0 for row in cells])
+        measured = [row.value if average == AVERAGES[0] else row.beside[average] for row in cells]
+        apart = np.abs(np.array(measured) - [row.printed or 0.0 for row in cells])
         yield (
             f"{data}: by {average}, ours are {apart.mean():.3f} from the printed ones on average "
             f"(median {np.median(apart):.3f}, {len(cells)} figures)."
@@ -247,56 +263,56 @@ def _compared(data: str, cells: Sequence[ReproducedRow]) -> Iterator[str]:
         )
 
 
-def _measured(
-    one: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
+def _run_attacks(
+    case: AttackedSystem, interactions: Interactions | None, rng: np.random.Generator, quick: bool
 ) -> tuple[ReproducedRow, ...]:
     assert interactions is not None
-    target: Target = FAMILIES["targets"].member(one.target)(**one.settings)
+    target: Target = FAMILIES["targets"].member(case.target)(**case.settings)
     if quick:
         target = target.shortened(2)
     with one_thread():
-        held, train = _held(target, interactions, rng)
+        splits, train = _hold_out(target, interactions, rng)
         run = target.run(train, rng, keep=1)
-        rows = [_hits(one, held, target, run.model, rng)]
+        rows = [_hits(case, splits, target, run.model, rng)]
         last = run.transcript.view(Vantage.SERVER)
-        whole = condense(last)
+        whole = add_readings(last)
         drawn = _Known(train, whole, _QUICK_DRAWS if quick else _DRAWS, rng)
-        rows += [drawn.row(one, cell, whole.reading(RAW)) for cell in one.cells]
-        for group in last.groups if one.components else ():
-            part = condense(last.only(group)).reading(RAW)
-            rows += [drawn.row(one, cell, part, f", {group} only") for cell in one.components]
+        rows += [drawn.row(case, cell, whole.reading(RAW)) for cell in case.cells]
+        for group in last.groups if case.components else ():
+            part = add_readings(last.only(group)).reading(RAW)
+            rows += [drawn.row(case, cell, part, f", {group} only") for cell in case.components]
     return tuple(rows)
 
 
-def _held(
+def _hold_out(
     target: Target, interactions: Interactions, rng: np.random.Generator
-) -> tuple[dict[str, Held], Interactions]:
-    """The latest item of every user, then a random one of the rest; and what is trained on.
+) -> tuple[dict[str, HeldOutData], Interactions]:
+    """Holds out the latest item of every user, then a random one; returns both, and the rest.
 
-    One training answers for both. Data without timestamps have no latest item.
+    One training serves both. Data without timestamps have no latest item.
     """
-    held: dict[str, Held] = {}
+    splits: dict[str, HeldOutData] = {}
     if interactions.timestamps is not None:
-        held["latest"] = utility.hold_out(target.evaluation, interactions, rng)
-        interactions = replace(held["latest"].train, timestamps=None)
-    held["random"] = utility.hold_out(target.evaluation, interactions, rng)
-    return held, held["random"].train
+        splits["latest"] = utility.hold_out(target.evaluation, interactions, rng)
+        interactions = replace(splits["latest"].train, timestamps=None)
+    splits["random"] = utility.hold_out(target.evaluation, interactions, rng)
+    return splits, splits["random"].train
 
 
 def _hits(
-    one: AttackedSystem,
-    held: Mapping[str, Held],
+    case: AttackedSystem,
+    splits: Mapping[str, HeldOutData],
     target: Target,
     model: Model,
     rng: np.random.Generator,
 ) -> ReproducedRow:
-    """The hits over all items of the first item held out, the other's and popularity's beside."""
-    popular = Model(arrays={"met": popularity(held["random"].train)})
-    first, *others = held
+    """Row of the hits for the first held-out item, with those of the other and of popularity."""
+    popular = Model(arrays={"met": popularity(splits["random"].train)})
+    first, *others = splits
 
     def hit(which: str, of: Target, by: Model) -> UtilityRow:
-        rows = held[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
-        metric = f"HR@{one.cutoff}", "all items"
+        rows = splits[which].evaluate(of, by, confidence=CONFIDENCE, rng=rng)
+        metric = f"HR@{case.cutoff}", "all items"
         return next(row for row in rows if (row.metric, row.protocol) == metric)
 
     row, by_popularity = hit(first, target, model), _popularity(target.evaluation)
@@ -304,26 +320,26 @@ def _hits(
     for which in others:
         beside[f"{which} item"] = hit(which, target, model).value
         beside[f"popularity, {which} item"] = hit(which, by_popularity, popular).value
-    place, printed = one.hits
+    place, printed = case.hits
     return ReproducedRow(
         place=place,
-        system=one.method,
-        what=f"Hit@{one.cutoff}, {first} of all items, {one.data}",
+        system=case.method,
+        what=f"Hit@{case.cutoff}, {first} of all items, {case.data}",
         printed=printed,
         value=row.value,
         ci_low=row.ci_low,
         ci_high=row.ci_high,
         beside=beside,
-        note=one.said,
+        note=case.note,
     )
 
 
-def _popularity(measured: Evaluation) -> Target:
-    """What recommends to everybody the items that most users ``met``."""
+def _popularity(train_and_test: Evaluation) -> Target:
+    """Target that recommends the items with most users to everybody; ``met`` counts the users."""
 
     class Popularity(Federated):
         reported = ()
-        evaluation = measured
+        evaluation = train_and_test
 
         def score(
             self, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
@@ -335,17 +351,19 @@ def _popularity(measured: Evaluation) -> Target:
 
 
 class _Known:
-    """Draws of the senders whose attribute is known: the same for all attackers and components."""
+    """Draws of senders with known attribute, the same for all attackers and components."""
 
     def __init__(
-        self, data: Interactions, whole: Condensed, draws: int, rng: np.random.Generator
+        self, data: Interactions, whole: ViewWithReadings, draws: int, rng: np.random.Generator
     ) -> None:
         self._data, self._draws, self._rng = data, draws, rng
         self._users = whole.inputs[RAW].users.astype(np.int64)
         self._orders = [rng.permutation(len(self._users)) for _ in range(draws)]
 
-    def row(self, one: AttackedSystem, cell: Cell, view: Condensed, of: str = "") -> ReproducedRow:
-        """The attacker's F1 by three averages, beside guessing the most frequent class."""
+    def row(
+        self, case: AttackedSystem, cell: Cell, view: ViewWithReadings, of: str = ""
+    ) -> ReproducedRow:
+        """Row with the attacker's F1 by three averages, and with that of guessing one class."""
         attribute = self._data.attributes[cell.attribute]
         codes, classes = attribute.codes[self._users], len(attribute.categories)
         count = max(1, round(cell.share * len(self._users)))
@@ -355,35 +373,35 @@ class _Known:
             view,
             [
                 Background(
-                    known=self._users[each],
-                    labels=codes[each],
+                    known=self._users[users],
+                    labels=codes[users],
                     n_classes=classes,
                     subjects=self._users,
                 )
-                for each in known
+                for users in known
             ],
             self._rng,
         )
-        guessed = np.full((self._draws, len(codes)), NOT_ASKED)
+        guessed = np.full((self._draws, len(codes)), CLASS_KNOWN)
         for draw, found in enumerate(labels):
             guessed[draw, np.searchsorted(self._users, found.users)] = found.codes
-        ours = self._estimates(codes, guessed, attribute)
-        frequent = np.where(guessed == NOT_ASKED, NOT_ASKED, 0)
-        for draw, each in enumerate(known):
-            most = np.bincount(codes[each], minlength=classes).argmax()
-            frequent[draw][frequent[draw] != NOT_ASKED] = most
+        measured = self._estimates(codes, guessed, attribute)
+        frequent = np.where(guessed == CLASS_KNOWN, CLASS_KNOWN, 0)
+        for draw, users in enumerate(known):
+            frequent_class = np.bincount(codes[users], minlength=classes).argmax()
+            frequent[draw][frequent[draw] != CLASS_KNOWN] = frequent_class
         majority = self._estimates(codes, frequent, attribute)
         name = cell.attribute.removesuffix("_group")
         return ReproducedRow(
             place=cell.place,
-            system=one.method,
-            what=f"{name}, {cell.attacker}, zeta {cell.share:g}, {one.data}{of}",
+            system=case.method,
+            what=f"{name}, {cell.attacker}, zeta {cell.share:g}, {case.data}{of}",
             printed=cell.printed,
-            value=ours[MACRO].value,
-            ci_low=ours[MACRO].low,
-            ci_high=ours[MACRO].high,
+            value=measured[MACRO].value,
+            ci_low=measured[MACRO].low,
+            ci_high=measured[MACRO].high,
             beside={
-                **{average: ours[average].value for average in AVERAGES[1:]},
+                **{average: measured[average].value for average in AVERAGES[1:]},
                 **{f"majority, {average}": majority[average].value for average in AVERAGES},
             },
         )

@@ -1,1 +1,1 @@
-"""An audit at work: tasks, what they take, what is kept of them."""
+"""Execution of audits: tasks, their resources, and stored results."""

@@ -1,4 +1,4 @@
-"""Finished tasks on disk, so that a killed audit resumes where it stopped."""
+"""Stores finished tasks on disk, so that a killed audit resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ logger = logging.getLogger(__name__)
 
 FOLDER = ".tasks"
 LARGEST = 2**26
-"""Most bytes of a finished task that are read; the largest we wrote have some 100,000."""
+"""Maximum bytes of a stored task that are read; typical large ones have some 100,000."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Results of one plan on one data set under one version of the code, a file a task.
+    """Stored results of one plan, data set and code version; one file per task.
 
-    A file holds the SHA-256 of its name and its result in the first line, and the result as JSON in
-    the second: that of one task is not taken for another's.
+    ``folder``: directory of the files.
+    ``key``: hash of the plan, the data and the code; first part of each file's name.
+
+    The first line of a file is the SHA-256 of its name and content, so that the result of one task
+    is not taken for the result of another. The second line is the result as JSON.
     """
 
     folder: Path
@@ -39,9 +42,9 @@ class Checkpoints:
 
     @classmethod
     def of(cls, out: Path, audit: Audit) -> Checkpoints:
-        """Those of ``audit`` in the run directory ``out``.
+        """The checkpoints of ``audit`` in the run directory ``out``.
 
-        InputError if what is there in place of their folder is a link or no folder.
+        InputError if the folder's path is a link or not a folder.
         """
         folder = (out / FOLDER).absolute()  # workers may have begun in another directory
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -56,7 +59,7 @@ class Checkpoints:
         return cls(folder, hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def get(self, task: Task) -> TaskResult | None:
-        """The finished task; None if there is none, or none to be trusted, which is logged."""
+        """Returns a stored result; None if it is missing or damaged. Logs a damaged file."""
         try:
             result = TaskResult.model_validate_json(_read(self._path(task)))
             store.plain(result.model_dump(mode="python"))
@@ -76,11 +79,11 @@ class Checkpoints:
         return None
 
     def runs(self) -> Runs:
-        """Finished runs of games, of the same key."""
+        """The stored runs of games, with the same key."""
         return Runs(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:
-        """Keep a finished task."""
+        """Stores the result of a finished task."""
         _write(self._path(task), result.model_dump_json().encode())
 
     def _path(self, task: Task) -> Path:
@@ -89,27 +92,31 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Runs:
-    """Chunks of simulated runs, a file each: SHA-256 of name and rest, and numpy's archive."""
+    """Stored chunks of simulated runs; a file has the SHA-256 of its name and content, and an npz.
+
+    ``folder``, ``key``: as of ``Checkpoints``.
+    ``memory``: chunks that this process has read or written.
+    """
 
     folder: Path
     key: str
     memory: Memory = field(default_factory=Memory)
 
     def get(self, name: str) -> Features | None:
-        """The chunk of this name; None if there is none, or none to be trusted."""
-        found = self.memory.get(name)
-        if found is not None:
-            return found
+        """Returns the chunk of this name; None if it is missing or damaged."""
+        chunk = self.memory.get(name)
+        if chunk is not None:
+            return chunk
         try:
             with np.load(io.BytesIO(_read(self._path(name))), allow_pickle=False) as archive:
-                found = dict(archive)
+                chunk = dict(archive)
         except (OSError, ValueError):
             return None
-        self.memory.put(name, found)
-        return found
+        self.memory.put(name, chunk)
+        return chunk
 
     def put(self, name: str, features: Features) -> None:
-        """Keep a chunk."""
+        """Stores a chunk."""
         buffer = io.BytesIO()
         np.savez(buffer, **features)  # type: ignore[arg-type]
         _write(self._path(name), buffer.getvalue())
@@ -120,15 +127,15 @@ class Runs:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a file that begins with its SHA-256; ValueError if it has another."""
+    """Reads the content of a file after the line with its SHA-256; ValueError if they differ."""
     digest, _, content = store.read_regular(path, LARGEST).partition(b"\n")
     if digest != _digest(path, content):
-        raise ValueError("a file whose SHA-256 is not the one it names")
+        raise ValueError("a file whose content differs from its SHA-256")
     return content
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write the SHA-256 of name and content in a line, and the content, also over a folder."""
+    """Writes a line with the SHA-256 of name and content, then the content; replaces a folder."""
     path.parent.mkdir(exist_ok=True)
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)

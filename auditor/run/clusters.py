@@ -1,8 +1,8 @@
-"""Clusters: calls run by the workers of Dask or of Ray, with the answers of one process.
+"""Clusters: runs calls on the workers of Dask or Ray, with the same results as one process.
 
-Nothing of this machine's is used there but what is sent: a worker reads and writes no file of the
-run directory, so that none need be shared. What all calls have in common is sent once, and every
-call takes a copy of its own of it. A call whose worker is lost is run again by another.
+Workers use only the data that they receive: they neither read nor write files of the run
+directory, so that no file system needs to be shared. Objects that all calls have in common are sent
+once, and each call gets its own copy of them. If a worker is lost, another worker repeats the call.
 """
 
 from __future__ import annotations
@@ -21,70 +21,70 @@ from fedrec_auditor.accountants.errors import AuditError, IncompleteError, Input
 from fedrec_auditor.auditor.plan.versions import source_digest, versions
 
 Result = TypeVar("Result")
-_LOOK = 10  # seconds for which a cluster is looked for
-_ALONE = threading.Lock()  # threads of a process share the number of threads and random states
+_LOOK = 10  # seconds to wait for a cluster
+_ALONE = threading.Lock()  # one call at a time: calls set thread limits and random states
 
 
 class Cluster(Protocol):
-    """Workers on any machines, each of which runs one call at a time."""
+    """Workers on any machines; each worker runs one call at a time."""
 
     @property
     def name(self) -> str:
-        """Its backend's."""
+        """Name of the backend."""
 
     def workers(self) -> int:
-        """How many there are now."""
+        """Current number of workers."""
 
     def memory(self) -> float:
-        """The bytes that all of them together may take."""
+        """Bytes that all workers together may use."""
 
     def results(
         self, function: Callable[..., Result], arguments: Iterable[tuple[Any, ...]], *, jobs: int
     ) -> Iterator[Result]:
-        """``function`` of each of ``arguments``, as they finish, at most ``jobs`` at a time.
+        """Yields ``function`` of each of ``arguments`` as calls finish, at most ``jobs`` at a time.
 
-        What a call raises is raised here. InputError if a worker has other versions of what the
-        numbers depend on; IncompleteError if the cluster loses a call again and again.
+        Exceptions of a call are raised here. InputError if a worker has other versions of packages
+        on which results depend; IncompleteError if the cluster loses a call repeatedly.
         """
 
 
 @dataclass(frozen=True)
 class DaskCluster:
-    """The workers of a scheduler of Dask, each of one thread, by its client."""
+    """The workers of a Dask scheduler, each with one thread; ``client`` is connected to it."""
 
     client: Any
     name: str = "dask"
 
     @classmethod
-    def connected(cls, address: str) -> DaskCluster:
-        """By ``address``; InputError if no scheduler or no worker of one thread is there."""
+    def connect(cls, address: str) -> DaskCluster:
+        """Connects to the scheduler at ``address``; InputError without workers of one thread."""
         try:
             from distributed import Client
         except ImportError as error:
-            raise _not_installed("dask") from error
+            raise _not_installed_error("dask") from error
         try:
             client = Client(address, timeout=_LOOK, set_as_default=False)
             client.wait_for_workers(1, timeout=_LOOK)
-        except (OSError, ValueError, AssertionError) as error:  # a busy one breaks its handshake
+        except (OSError, ValueError, AssertionError) as error:  # a busy scheduler asserts
             raise InputError(
                 f"Expected a scheduler of Dask with workers at {address!r}, got "
-                f"{type(error).__name__} within {_LOOK} s. Start both, or mend --address."
+                f"{type(error).__name__} within {_LOOK} s. Start both, or correct --address."
             ) from error
         threads = max(client.nthreads().values())
         if threads > 1:
             client.close()
             raise InputError(
-                f"Expected workers of Dask of one thread each, got one of {threads}. Start them "
-                "with --nthreads 1, and as many as there are cores with --nworkers."
+                f"Expected workers of Dask with one thread each, got one with {threads}. Start "
+                "them with --nthreads 1, and with the number of cores as --nworkers."
             )
         return cls(client)
 
     def workers(self) -> int:
-        """How many there are now."""
+        """Current number of workers."""
         return len(self.client.nthreads())
 
     def memory(self) -> float:
-        """The sum of their limits; infinite if one has none."""
+        """Sum of the workers' memory limits; infinite if a worker has no limit."""
         known = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(float(worker["memory_limit"] or math.inf) for worker in known)
 
@@ -94,10 +94,10 @@ class DaskCluster:
         """See ``Cluster``."""
         from distributed import CancelledError, KilledWorker, as_completed
 
-        common, calls = _packed(function, list(arguments))
-        # A task, not scattered data: it is made again when every worker that holds it is lost.
-        shared = self.client.submit(_same, common, pure=False)
-        waiting = (self.client.submit(_call, shared, call, pure=False) for call in calls)
+        common, calls = _pack(function, list(arguments))
+        # A task, not scattered data: Dask repeats it if every worker that holds its result is lost.
+        shared = self.client.submit(_identity, common, pure=False)
+        waiting = (self.client.submit(_run_call, shared, call, pure=False) for call in calls)
         first = islice(waiting, None if jobs >= self.workers() else jobs)
         running = as_completed(first, loop=self.client.loop)
         try:
@@ -106,41 +106,41 @@ class DaskCluster:
                 for more in islice(waiting, 1):
                     running.add(more)
         except (KilledWorker, CancelledError) as error:
-            raise _lost(error) from error
+            raise _lost_error(error) from error
         finally:
             self.client.cancel([shared, *running.futures])
 
 
 @dataclass(frozen=True)
 class RayCluster:
-    """The cores of a cluster of Ray, to which this process is connected."""
+    """The cores of a Ray cluster to which this process is connected."""
 
     ray: Any
     name: str = "ray"
 
     @classmethod
-    def connected(cls, address: str | None) -> RayCluster:
-        """By ``address``, by default the one that runs on this machine; InputError without one."""
+    def connect(cls, address: str | None) -> RayCluster:
+        """Connects to the cluster at ``address``, by default on this machine; else InputError."""
         try:
             import ray
         except ImportError as error:
-            raise _not_installed("ray") from error
+            raise _not_installed_error("ray") from error
         if not ray.is_initialized():
             try:
                 ray.init(address=address or "auto", log_to_driver=False)
             except (OSError, ValueError, RuntimeError) as error:
                 raise InputError(
                     f"Expected a cluster of Ray at {address or 'this machine'!r}, got "
-                    f"{type(error).__name__}. Start one with ray start --head, or mend --address."
+                    f"{type(error).__name__}. Run: ray start --head, or correct --address."
                 ) from error
         return cls(ray)
 
     def workers(self) -> int:
-        """The cores there are now."""
+        """Current number of cores."""
         return max(int(self.ray.cluster_resources().get("CPU", 0)), 1)
 
     def memory(self) -> float:
-        """What Ray counts as the memory of workers."""
+        """Bytes that Ray counts as the memory of workers."""
         return float(self.ray.cluster_resources().get("memory", math.inf))
 
     def results(
@@ -148,9 +148,9 @@ class RayCluster:
     ) -> Iterator[Result]:
         """See ``Cluster``."""
         errors = self.ray.exceptions
-        common, calls = _packed(function, list(arguments))
+        common, calls = _pack(function, list(arguments))
         shared = self.ray.put(common)
-        remote = self.ray.remote(num_cpus=1, max_retries=3)(_call)
+        remote = self.ray.remote(num_cpus=1, max_retries=3)(_run_call)
         waiting = (remote.remote(shared, call) for call in calls)
         running = list(islice(waiting, None if jobs >= self.workers() else jobs))
         try:
@@ -163,26 +163,27 @@ class RayCluster:
                 raise error.cause from None
             raise
         except errors.RayError as error:
-            raise _lost(error) from error
+            raise _lost_error(error) from error
         finally:
             for reference in running:
                 self.ray.cancel(reference)
 
 
 def connect(backend: str, address: str | None) -> Cluster | None:
-    """The cluster at ``address``; None for "loky", which is worker processes of this machine.
+    """Connects to the cluster at ``address``; None for "loky", the processes of this machine.
 
-    InputError for another backend, one that is not installed, or an address where none answers.
+    InputError for an unknown backend, a backend that is not installed, or an address without a
+    cluster.
     """
     if backend == "ray":
-        return RayCluster.connected(address)
+        return RayCluster.connect(address)
     if backend == "dask":
         if address is None:
             raise InputError(
                 "Expected the address of a scheduler of Dask, got none. Give it with --address, "
                 "for example tcp://10.0.0.1:8786."
             )
-        return DaskCluster.connected(address)
+        return DaskCluster.connect(address)
     if backend != "loky":
         raise InputError(f"Expected a backend among loky, dask, ray, got {backend!r}. Choose one.")
     if address is not None:
@@ -193,61 +194,61 @@ def connect(backend: str, address: str | None) -> Cluster | None:
     return None
 
 
-def _packed(
+def _pack(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]]
 ) -> tuple[bytes, list[bytes]]:
-    """What all calls have in common, the very same objects, and what each has of its own."""
+    """Pickles objects that are identical in all calls once, and the rest of each call."""
     first = arguments[0] if arguments else ()
-    alike = {
+    shared = {
         place: value
         for place, value in enumerate(first)
         if all(each[place] is value for each in arguments)
     }
     own = [
-        {place: value for place, value in enumerate(each) if place not in alike}
+        {place: value for place, value in enumerate(each) if place not in shared}
         for each in arguments
     ]
-    return cloudpickle.dumps((function, alike, _numbers())), [cloudpickle.dumps(o) for o in own]
+    return cloudpickle.dumps((function, shared, _versions())), [cloudpickle.dumps(o) for o in own]
 
 
-def _same(common: bytes) -> bytes:
+def _identity(common: bytes) -> bytes:
     return common
 
 
-def _call(common: bytes, own: bytes) -> Any:
-    """Run one call in a worker, alone in its process."""
-    function, alike, expected = cloudpickle.loads(common)
-    others = [
-        f"{name} {_numbers().get(name)} instead of {version}"
+def _run_call(common: bytes, own: bytes) -> Any:
+    """Runs one call in a worker, without another call in its process."""
+    function, shared, expected = cloudpickle.loads(common)
+    differences = [
+        f"{name} {_versions().get(name)} instead of {version}"
         for name, version in expected.items()
-        if _numbers().get(name) != version
+        if _versions().get(name) != version
     ]
-    if others:
+    if differences:
         raise InputError(
-            f"Expected workers with what is installed here, got {', '.join(others)}. Install the "
-            "same there: results might differ."
+            f"Expected workers with the packages of this machine, got {', '.join(differences)}. "
+            "Install the same versions on the workers, because results might differ."
         )
-    every = alike | cloudpickle.loads(own)
+    every = shared | cloudpickle.loads(own)
     with _ALONE:
         return function(*(every[place] for place in range(len(every))))
 
 
 @functools.cache
-def _numbers() -> dict[str, str]:
-    """The versions of all that the numbers depend on, our own source included."""
+def _versions() -> dict[str, str]:
+    """Versions of packages on which results depend, and a digest of the auditor's source."""
     return {**versions(), "source": source_digest()[:16]}
 
 
-def _not_installed(name: str) -> InputError:
+def _not_installed_error(name: str) -> InputError:
     return InputError(
         f"Expected {name} to be installed for --backend {name}, got none. "
         f"Run: pip install fedrec-auditor[{name}]"
     )
 
 
-def _lost(error: Exception) -> IncompleteError:
+def _lost_error(error: Exception) -> IncompleteError:
     return IncompleteError(
         f"Expected the cluster to finish every task, got {type(error).__name__}: a task was lost "
-        "with each worker that ran it, perhaps for want of memory. Finished tasks are kept; the "
-        "same command runs the others."
+        "with each worker that ran it, perhaps for lack of memory. Finished tasks are stored; the "
+        "same command runs the remaining tasks."
     )

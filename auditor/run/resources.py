@@ -1,4 +1,4 @@
-"""What only affects the speed: workers, and where and how each simulates clients."""
+"""Resources of an audit, which only affect its speed: workers, their device and memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from fedrec_auditor.targets.compute import DEFAULT, SHARE, Compute, reach
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What only affects the speed: workers, and where and how each simulates clients.
+    """Resources that only affect the speed of an audit.
 
-    A training that by its settings takes more than ``memory`` bytes is refused. The last bits of
-    floating-point results may depend on the device, which the record names. Workers are processes
-    of this machine unless there is a ``cluster``.
+    ``jobs``: number of workers.
+    ``compute``: device of each worker, and its memory for stored messages.
+    ``memory``: limit of the memory of a training, in bytes; a training that exceeds it by its
+        settings is refused.
+    ``cluster``: the workers' cluster; None for processes of this machine.
+
+    The last bits of floating-point results may depend on the device, which the record names.
 
     >>> make_resources(2).jobs
     2
@@ -36,13 +40,17 @@ def make_resources(
     backend: str = "loky",
     address: str | None = None,
 ) -> Resources:
-    """Resources with ``jobs`` workers, by default one a core, that simulate on ``device``.
+    """Makes the resources of an audit.
 
-    ``memory`` is that of all together in GiB, by default this machine's; messages that exceed a
-    quarter of a worker's share, and 2 GiB, are kept on disk. With ``backend`` "dask" or "ray" the
-    workers are those of the cluster at ``address``, and by default all of them and their memory.
-    InputError if jobs or memory are not positive, torch cannot reach the device, or no cluster
-    answers.
+    ``jobs``: number of workers; by default the number of cores, or of workers of the cluster.
+    ``device``: device on which each worker simulates clients, as torch names it.
+    ``memory``: GiB of all workers together; by default the memory of this machine or the cluster.
+        Messages of a worker beyond a quarter of its share, or beyond 2 GiB, are stored on disk.
+    ``backend``: "loky" for processes of this machine, "dask" or "ray" for a cluster.
+    ``address``: address of the cluster.
+
+    InputError if ``jobs`` or ``memory`` is not positive, if torch cannot reach the device, or if no
+    cluster answers.
     """
     cluster = connect(backend, address)
     if cluster is not None and device != "cpu":
@@ -53,22 +61,22 @@ def make_resources(
     cores = (os.cpu_count() or 1) if cluster is None else cluster.workers()
     count = cores if jobs is None else jobs
     if count < 1:
-        raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out for all.")
+        raise InputError(f"Expected jobs of at least 1, got jobs={count}. Leave it out to use all.")
     if device != "cpu":
         reach(device)
     if memory is not None and not 0 < memory < math.inf:
         raise InputError(
-            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out for all."
+            f"Expected a positive memory in GiB, got memory={memory!r}. Leave it out to use all."
         )
-    there = physical_memory() if cluster is None else cluster.memory()
-    size = there if memory is None else memory * 2**30
-    kept = int(min(DEFAULT.memory, size * SHARE / count))
-    compute = Compute(device=device, memory=kept)
+    available = physical_memory() if cluster is None else cluster.memory()
+    size = available if memory is None else memory * 2**30
+    stored = int(min(DEFAULT.memory, size * SHARE / count))
+    compute = Compute(device=device, memory=stored)
     return Resources(jobs=count, compute=compute, memory=size, cluster=cluster)
 
 
 def physical_memory() -> float:
-    """The bytes of memory of this machine; infinite where the system does not say."""
+    """Bytes of memory of this machine; infinite if the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

@@ -1,8 +1,8 @@
 """Runs a plan: splits it into tasks, runs them in worker processes, assembles the record.
 
-Every task draws from its own seed, derived from the plan's seed and the task's name, and computes
-in one thread: the same plan gives the same record whatever the number of workers. Finished tasks
-are kept in the run directory, so a killed audit resumes where it stopped.
+Every task uses its own random seed, derived from the plan's seed and the task's name, and one
+thread: the same plan gives the same record for any number of workers. Finished tasks are stored in
+the run directory, so that a killed audit resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -27,33 +27,40 @@ from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.auditor.games.canary_game import Memory
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.stated import is_of_others, why_unplayed
+from fedrec_auditor.auditor.games.stated import is_of_others, why_not_run
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
-    least_upper_bound,
+    smallest_upper_bound,
     with_untested,
     without_refuted_proofs,
 )
 from fedrec_auditor.auditor.machine import workers
-from fedrec_auditor.auditor.machine.progress import TRAINING, Observer, Watch, note, noted, shown
+from fedrec_auditor.auditor.machine.progress import (
+    TRAINING,
+    Observer,
+    Watch,
+    note,
+    noting,
+    show_progress,
+)
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan
-from fedrec_auditor.auditor.plan.planned_data import planned
+from fedrec_auditor.auditor.plan.planned_data import plan_of_arguments
 from fedrec_auditor.auditor.plan.versions import versions
-from fedrec_auditor.auditor.run.audited_target import AuditedTarget, played
+from fedrec_auditor.auditor.run.audited_target import AuditedTarget, play_game
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.tasks import BOUNDS, Audit, Task, TaskResult
 from fedrec_auditor.auditor.run.trainings import combine
-from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.frontier import SWEEP
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Contents, DataRow, Provenance
 from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.spill import mapped
+from fedrec_auditor.targets.memory_mapping import mapped
 from fedrec_auditor.targets.systems.base import Population, Run, Target
-from fedrec_auditor.targets.wrapped.client import contained
+from fedrec_auditor.targets.wrapped.client import without_exit
 
 logger = logging.getLogger(__name__)
 
@@ -72,25 +79,25 @@ def audit(
     progress: bool | Observer | None = None,
     **fields: Any,
 ) -> Record:
-    """Audit ``targets`` (a name, several, or all) on ``data`` and return the record.
+    """Audits ``targets`` (a name, several names, or "all") on ``data`` and returns the record.
 
     Parameters
     ----------
-    fields : what else a ``Plan`` has: data, seed, confidence, quick, attacks, games, runs,
-        population, canaries, estimator, by, settings, only, ...; what is left out or None is as
-        it says by default. data may be all that ``audit_system`` takes, users and items DataFrames.
+    fields : other fields of a ``Plan``: data, seed, confidence, quick, attacks, games, runs,
+        population, canaries, estimator, by, settings, only, ...; a missing field, or None, has the
+        plan's default. ``data`` may be anything that ``audit_system`` takes; ``users`` and
+        ``items`` may be DataFrames.
     out : run directory for reports and resumable tasks; nothing is written without it.
-    jobs : worker processes, default all cores; does not change the answer.
-    device : where clients are simulated, as torch names it ("cuda"); default the CPU.
-    memory : GiB that all workers together may take, default the machine's.
-    backend : what runs the workers: "loky" on this machine, or the cluster of "dask" or "ray" at
-        ``address``; does not change the answer.
-    progress : whether to show on standard error, or in a notebook, what runs and how far it is;
-        None shows it where somebody looks on, in a terminal or a notebook. Or a function that is
-        given a ``Standing`` whenever a task ends and about once a second between, from a thread of
-        its own.
+    jobs : number of worker processes, default all cores; does not change the result.
+    device : device on which clients are simulated, as torch names it ("cuda"); default the CPU.
+    memory : GiB that all workers together may use, default the machine's memory.
+    backend : system that runs the workers: "loky" on this machine, or the cluster of "dask" or
+        "ray" at ``address``; does not change the result.
+    progress : whether to show the running tasks and their progress, on standard error or in a
+        notebook; None shows them if the output is a terminal or a notebook. A function instead is
+        called with a ``Standing`` when a task ends and about once a second, from a separate thread.
 
-    Raises InputError for anything wrong with the arguments or the data.
+    Raises InputError for invalid arguments or data.
 
     >>> record = audit("dplcf-sp", data="synthetic", quick=True, games=(), jobs=1)
     >>> for finding in record.findings:
@@ -98,10 +105,10 @@ def audit(
     interaction 1.0 CONSISTENT
     user 1.0 INCOMPARABLE
     """
-    interactions, plan = planned({"targets": targets, **fields})
+    interactions, plan = plan_of_arguments({"targets": targets, **fields})
     check_plan(plan, given=interactions is not None)
     resources = make_resources(jobs, device, memory, backend, address)
-    with shown(progress) as observe:
+    with show_progress(progress) as observe:
         return run_plan(plan, resources, out=out, observe=observe, interactions=interactions)
 
 
@@ -116,11 +123,17 @@ def run_plan(
     systems: Sequence[Target] = (),
     force: bool = False,
 ) -> Record:
-    """Run every task of ``plan`` not yet finished in ``out``; report there; give the record.
+    """Runs the unfinished tasks of ``plan``, writes reports to ``out``, and returns the record.
 
-    ``interactions`` are the plan's data where they are in memory, ``systems`` targets of one's own
-    that it names. ``gate`` decides what junit.xml calls a failure. InputError if ``out`` cannot be
-    written, another audit runs in it, or, unless ``force``, it holds the report of another plan.
+    ``out``: run directory; None to write nothing.
+    ``gate``: decides which findings are failures in junit.xml.
+    ``observe``: receives the progress.
+    ``interactions``: data of the plan, if they are in memory.
+    ``systems``: the user's own targets, which the plan names.
+    ``force``: replaces the report of another plan in ``out``.
+
+    InputError if ``out`` cannot be written, if another audit runs in it, or if it contains the
+    report of another plan and ``force`` is false.
 
     >>> plan = Plan(targets=("fcf",), data="synthetic", attacks=(), settings={"fcf": {"rounds": 1}})
     >>> record = run_plan(plan, Resources(jobs=1))
@@ -129,44 +142,40 @@ def run_plan(
     """
     started = time.perf_counter()
     audit = Audit.of(
-        plan,
-        interactions,
-        compute=resources.compute,
-        memory=resources.memory,
-        systems=systems,
+        plan, interactions, compute=resources.compute, memory=resources.memory, systems=systems
     )
-    audits = audit.repeated()
+    audits = audit.repetitions()
     if out is None:
         results = run_audits([(each, None) for each in audits], resources, observe)
         return record_of(audit, resources, combine(results), started)
     with store.lock(out):
         if not force:
             _refuse_another_plans_report(out, audit.plan)
-        kept = [(each, Checkpoints.of(out, each)) for each in audits]
-        results = run_audits(kept, resources, observe)
+        resumable = [(each, Checkpoints.of(out, each)) for each in audits]
+        results = run_audits(resumable, resources, observe)
         record = record_of(audit, resources, combine(results), started)
         record.save(out, gate)
         if not record.errors:
-            shutil.rmtree(kept[0][1].folder, ignore_errors=True)
+            shutil.rmtree(resumable[0][1].folder, ignore_errors=True)
     return record
 
 
 def _refuse_another_plans_report(out: Path, plan: Plan) -> None:
-    """InputError where ``out`` holds a finished audit that another plan asked for, or a sweep."""
+    """Raises InputError if ``out`` contains a finished audit of another plan, or a sweep."""
     if (out / SWEEP).exists():
         raise InputError(
-            f"Expected the report of this plan or none in {out}, got a sweep, whose tasks are kept "
+            f"Expected the report of this plan or none in {out}, got a sweep, which stores tasks "
             "there. Give another directory with --out."
         )
     if not (out / store.RECORD).exists():
         return
     try:
         before = store.read(out, Contents).plan
-    except InputError:  # it is no report
+    except InputError:  # not a report
         return
-    ours = store.plain(plan.model_dump(mode="json"))
+    fields = store.plain(plan.model_dump(mode="json"))
     if differ := sorted(
-        key for key in before.keys() | ours.keys() if before.get(key) != ours.get(key)
+        key for key in before.keys() | fields.keys() if before.get(key) != fields.get(key)
     ):
         raise InputError(
             f"Expected the report of this plan or none in {out}, got one of a plan with other "
@@ -179,83 +188,90 @@ def run_audits(
     resources: Resources,
     observe: Observer | None,
 ) -> list[Results]:
-    """The results of all tasks of each audit: those kept, and the others run by the same workers.
+    """The results of all tasks of each audit: stored results, and results of this run's workers.
 
-    The longest jobs of all audits come first. Audits beside others have a ``label`` each.
+    All audits share the workers, and the longest jobs of all audits come first. If there are
+    several audits, each has its own ``label``.
     """
     count = min(audit.workers(resources.jobs, resources.memory) for audit, _ in audits)
     cluster = resources.cluster
     call = workers.results if cluster is None else cluster.results
-    queues = [_Queue.of(*each, count if len(audits) == 1 else 1) for each in audits]
+    queues = [_Queue.of(*pair, count if len(audits) == 1 else 1) for pair in audits]
     watch = Watch(
         observe,
         done=sum(len(queue.results) for queue in queues),
         total=sum(len(queue.tasks) for queue in queues),
     )
     with watch.notes() as notes:
-        desks = [_Desk(*each, notes) for each in audits]
-        # Workers of a cluster see no file of ours: what they finish is kept when it is here.
-        there = desks if cluster is None else [_Desk(audit) for audit, _ in audits]
+        desks = [_TaskRunner(*pair, notes) for pair in audits]
+        # Workers of a cluster have no access to local files: their results are stored here.
+        remote = desks if cluster is None else [_TaskRunner(audit) for audit, _ in audits]
         jobs: list[tuple[float, tuple[Any, ...]]] = []
         for number, queue in enumerate(queues):
             trained = desks[number].train(queue.jobs) if cluster is None else {}
             for job, seconds in queue.jobs.items():
-                jobs.append((seconds, (number, there[number], job, trained.get(job[0].target))))
-        jobs.sort(key=lambda each: -each[0])
-        for number, results in call(_job, [each for _, each in jobs], jobs=min(count, len(jobs))):
+                jobs.append((seconds, (number, remote[number], job, trained.get(job[0].target))))
+        jobs.sort(key=lambda timed: -timed[0])
+        for number, results in call(
+            _run_job, [work for _, work in jobs], jobs=min(count, len(jobs))
+        ):
             queues[number].results.update(results)
             for task, result in results.items() if cluster is not None else ():
                 desks[number].keep(task, result)
         for desk, queue in zip(desks, queues, strict=True):
-            for task in queue.wide:
+            for task in queue.parallel_tasks:
                 queue.results[task] = desk.run(task, desk.game(task, count, call))
     return [{task: queue.results[task] for task in queue.tasks} for queue in queues]
 
 
 @dataclass(frozen=True)
 class _Queue:
-    """The jobs that an audit has left, with their seconds, and tasks that keep all workers busy.
+    """Work of an audit.
 
-    ``results`` are those of its ``tasks`` that are finished.
+    ``tasks``: all tasks.
+    ``results``: results of finished tasks.
+    ``jobs``: unfinished jobs of tasks for single workers, with their estimated seconds.
+    ``parallel_tasks``: unfinished tasks that keep all workers busy.
     """
 
     tasks: tuple[Task, ...]
     results: Results
     jobs: Mapping[tuple[Task, ...], float]
-    wide: tuple[Task, ...]
+    parallel_tasks: tuple[Task, ...]
 
     @classmethod
     def of(cls, audit: Audit, checkpoints: Checkpoints | None, workers: int) -> _Queue:
-        """The queue of an audit on so many workers."""
+        """The queue of an audit, for this number of ``workers``."""
         tasks = audit.tasks()
-        kept = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
-        results = {task: result for task, result in kept.items() if result is not None}
-        left = [task for task in tasks if task not in results]
-        wide = tuple(task for task in left if task.wide)
-        return cls(tasks=tasks, results=results, jobs=audit.jobs(left, workers), wide=wide)
+        stored = {} if checkpoints is None else {task: checkpoints.get(task) for task in tasks}
+        results = {task: result for task, result in stored.items() if result is not None}
+        unfinished = [task for task in tasks if task not in results]
+        parallel = tuple(task for task in unfinished if task.is_parallel)
+        return cls(tasks, results, audit.jobs(unfinished, workers), parallel)
 
 
 @dataclass(frozen=True)
-class _Desk:
-    """Runs tasks of an audit: each is noted while it runs, timed, and kept once finished."""
+class _TaskRunner:
+    """Runs tasks of an audit: reports their progress, measures their time, stores their results."""
 
     audit: Audit
     checkpoints: Checkpoints | None = None
     notes: Path | None = None
 
     def run(self, task: Task, work: Callable[[], TaskResult]) -> TaskResult:
-        """The result of a task by its ``work``, in one thread.
+        """Runs the ``work`` of a task in one thread and returns its result.
 
-        A fault in it is an error of the result and loses no other task. So is a target's refusal of
-        the data or its settings, unless no other target is audited, and a NaN among the numbers.
+        An exception in ``work`` becomes an error of the result, so that other tasks go on. So does
+        NaN among the numbers, and a target's refusal of the data or of its settings; if no other
+        target is audited, the refusal is raised.
         """
-        with one_thread(None), noted(self.notes, self.audit.named(task.target, task.step)):
+        with one_thread(None), noting(self.notes, self.audit.label_step(task.target, task.step)):
             started = time.perf_counter()
             try:
-                with contained():
+                with without_exit():
                     result = work()
             except InputError as error:
-                if self.audit.alone:
+                if self.audit.is_alone:
                     raise
                 result = TaskResult(errors=(f"{task.target}: {error}",))
             except AuditError:
@@ -273,41 +289,41 @@ class _Desk:
         return result
 
     def keep(self, task: Task, result: TaskResult) -> None:
-        """Keep a finished task, and note its end."""
+        """Stores a finished task and reports its end."""
         if self.checkpoints is not None and not result.errors:
             self.checkpoints.put(task, result)
-        note(self.notes, self.audit.named(task.target, task.step), "", 1, 1)
+        note(self.notes, self.audit.label_step(task.target, task.step), "", 1, 1)
 
-    def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[Held, Run]]:
-        """The trainings that several jobs need, by target; their workers map one set of files."""
+    def train(self, jobs: Iterable[Sequence[Task]]) -> dict[str, tuple[HeldOutData, Run]]:
+        """Trains the targets that several jobs need; workers map the same files to memory."""
         on_disk = replace(self.audit, compute=replace(self.audit.compute, memory=0))
         times = Counter(job[0].target for job in jobs if job[0].step not in (BOUNDS, LOCAL))
-        made = {}
+        trainings = {}
         for target in (target for target, count in times.items() if count > 1):
-            name = self.audit.named(target, TRAINING)
-            # What fails here fails again in each task, which has the error then.
-            with one_thread(None), noted(self.notes, name), suppress(Exception):
-                held, run = AuditedTarget(on_disk, target).trained
-                made[target] = mapped(held), run
-            if target not in made:
+            name = self.audit.label_step(target, TRAINING)
+            # A failure here repeats in each task, which then reports the error.
+            with one_thread(None), noting(self.notes, name), suppress(Exception):
+                held_out, run = AuditedTarget(on_disk, target).trained
+                trainings[target] = mapped(held_out), run
+            if target not in trainings:
                 note(self.notes, name, TRAINING, 1, 1)
-        return made
+        return trainings
 
     def game(self, task: Task, workers: int, call: Callable[..., Any]) -> Callable[[], TaskResult]:
-        """The work of a game whose runs are dealt to ``workers`` by ``call`` and kept."""
+        """The work of a game, whose runs ``call`` distributes to ``workers``; they are stored."""
 
         def parallel(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Any:
             every = ((function, *each) for each in arguments)
             return call(_in_one_thread, every, jobs=min(workers, len(arguments)))
 
-        kept = Memory() if self.checkpoints is None else self.checkpoints.runs()
-        return functools.partial(played, task, self.audit, parallel, kept)
+        chunks = Memory() if self.checkpoints is None else self.checkpoints.runs()
+        return functools.partial(play_game, task, self.audit, parallel, chunks)
 
 
-def _job(
-    number: int, desk: _Desk, tasks: Sequence[Task], trained: tuple[Held, Run] | None
+def _run_job(
+    number: int, desk: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
 ) -> tuple[int, Results]:
-    """Run tasks of one target, and hand back the ``number`` of their audit with the results."""
+    """Runs tasks of one target; returns the ``number`` of their audit with the results."""
     audited = AuditedTarget(desk.audit, tasks[0].target, trained)
     return number, {
         task: desk.run(task, functools.partial(audited.run, task.step)) for task in tasks
@@ -320,10 +336,10 @@ def _in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def record_of(audit: Audit, resources: Resources, results: Results, started: float) -> Record:
-    """The record of an audit whose results are all there, in the order of its tasks."""
+    """The record of an audit, from the results of all its tasks, in the order of the tasks."""
     ordered = list(results.values())
-    unplayed = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
-    of_others = {n: why_unplayed(each) for n, each in audit.targets.items() if is_of_others(each)}
+    not_run = [row for result in ordered for row in result.skipped if row.attack in CANARY_GAMES]
+    of_others = {n: why_not_run(each) for n, each in audit.targets.items() if is_of_others(each)}
     findings = without_refuted_proofs(
         (row for result in ordered for row in result.findings), functools.partial(_proof, audit)
     )
@@ -347,7 +363,7 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
                 "kernels": _kernels(),
             },
         ),
-        findings=with_untested(findings, unplayed, of_others),
+        findings=with_untested(findings, not_run, of_others),
         measurements=tuple(row for result in ordered for row in result.measurements),
         attacks=tuple(row for result in ordered for row in result.attacks),
         skipped=tuple(row for result in ordered for row in result.skipped),
@@ -360,16 +376,16 @@ def record_of(audit: Audit, resources: Resources, results: Results, started: flo
 
 
 def _proof(audit: Audit, name: str, bound: Bound) -> Bound | None:
-    """What is proved of a target where a bound was measured, if it rests on somebody's word."""
+    """Proved upper bound in the scope of a measured ``bound``, if its target has assumptions."""
     target, data = audit.targets.get(name), audit.interactions
     if target is None or data is None or not target.assumes:
         return None
     crowd = Population(n_users=data.n_users, n_items=data.n_items)
-    return least_upper_bound(target, bound.scope, crowd, bound.delta, all_accountants())
+    return smallest_upper_bound(target, bound.scope, crowd, bound.delta, all_accountants())
 
 
 def _kernels() -> str:
-    """The kernels of linear algebra that this processor was given, which set the last digits."""
+    """Names of the linear algebra kernels for this processor, which determine the last digits."""
     pools = threadpoolctl.threadpool_info()
     names = {
         f"{pool['internal_api']} {pool['architecture']}" for pool in pools if "architecture" in pool

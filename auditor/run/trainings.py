@@ -1,4 +1,4 @@
-"""Figures over several trainings on the data of the same users: intervals, and rows combined."""
+"""Figures of several trainings on the data of the same users: means, intervals, combined rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from fedrec_auditor.reports.record.rows import AttackRow, FurtherFigure, Message
 from fedrec_auditor.reports.say.metrics import ERRORS
 
 _Row = TypeVar("_Row", AttackRow, UtilityRow)
-_FIRST = "The curve and what is told by user are of the first training."
+_FIRST = "The curve and the figures per user are of the first training."
 METHOD = "Student's t over trainings and the users' interval, added in quadrature (MOVER)"
 
 
 @dataclass(frozen=True, slots=True)
 class OverTrainings:
-    """The mean of some trainings, its interval, and how far one more training may lie above it.
+    """Mean of a figure over trainings, its interval, and a prediction of one more training.
 
-    Of one training the interval is of its users alone, and nothing is said of another (``nan``).
+    ``value``: the mean.
+    ``ci_low``, ``ci_high``: its interval; if there is one training, the interval over its users.
+    ``next_low``, ``next_high``: prediction interval for the figure of one more training; NaN if
+        there is one training.
+    ``trainings``: number of trainings.
     """
 
     value: float
@@ -42,29 +46,34 @@ def over_trainings(
     confidence: float,
     users: float | None = None,
 ) -> OverTrainings:
-    """Combine the figures of trainings, each with an interval over its users, (n,) each.
+    """Combines a figure of n trainings, each with an interval over its users.
 
-    A figure is taken as mean + training + users, of which the users' part is the same people's in
-    every training, and does not average out. The half-widths are those of Student's t over the
-    trainings and the mean of the users' ones; their squares are added, the method of variance
-    estimates recovery (Zou and Donner, Statistics in Medicine 2008). The part of the users is also
-    in each training's figure as far as splits are drawn anew, so that the interval is rather wide.
-    Where the users' intervals are at another confidence, ``users``, they are scaled as normal ones.
+    ``values``, ``lows``, ``highs``: figure of each training, and ends of its interval (n,).
+    ``confidence``: confidence of the combined interval.
+    ``users``: confidence of the users' intervals, if it differs; they are scaled as intervals of a
+        normal distribution.
 
-    >>> found = over_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
-    >>> round(found.value, 3), round(found.ci_low, 3), round(found.ci_high, 3)
+    The model of a figure is mean + training effect + user effect. The users are the same in every
+    training, so that their effect does not average out. The combined half-width is the root of the
+    sum of two squares: the half-width of Student's t over the trainings, and the mean half-width
+    over users (method of variance estimates recovery; Zou and Donner, Statistics in Medicine 2008).
+    If splits are redrawn in each training, part of the users' effect is also in the spread of the
+    trainings, so that the interval is rather wide.
+
+    >>> mean = over_trainings([0.50, 0.52, 0.54], [0.49, 0.51, 0.53], [0.51, 0.53, 0.55], 0.95)
+    >>> round(mean.value, 3), round(mean.ci_low, 3), round(mean.ci_high, 3)
     (0.52, 0.469, 0.571)
     """
-    each = np.asarray(values, dtype=float)
-    count, mean = len(each), float(np.mean(each))
-    of_users = confidence if users is None else users
-    scale = _quantile(confidence) / _quantile(of_users)
-    below = scale * float(np.mean(each - np.asarray(lows, dtype=float)))
-    above = scale * float(np.mean(np.asarray(highs, dtype=float) - each))
+    figures = np.asarray(values, dtype=float)
+    count, mean = len(figures), float(np.mean(figures))
+    users_confidence = confidence if users is None else users
+    scale = _quantile(confidence) / _quantile(users_confidence)
+    below = scale * float(np.mean(figures - np.asarray(lows, dtype=float)))
+    above = scale * float(np.mean(np.asarray(highs, dtype=float) - figures))
     if count == 1:
         return OverTrainings(mean, mean - below, mean + above, math.nan, math.nan, 1)
     quantile = float(student.ppf((1.0 + confidence) / 2.0, count - 1))
-    spread = quantile * float(np.std(each, ddof=1))
+    spread = quantile * float(np.std(figures, ddof=1))
     between, further = spread / math.sqrt(count), spread * math.sqrt(1.0 + 1.0 / count)
     return OverTrainings(
         value=mean,
@@ -77,27 +86,32 @@ def over_trainings(
 
 
 def _quantile(confidence: float) -> float:
-    """How many standard deviations a two-sided normal interval reaches."""
+    """Half-width of a two-sided normal interval, in standard deviations."""
     return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
-def shown(bounds: Sequence[float]) -> float:
-    """A lower bound from those of several trainings, each at one confidence: their lower median.
+def lower_median(bounds: Sequence[float]) -> float:
+    """Lower bound from the lower bounds of several trainings: their lower median.
 
-    It is too large only if half of them or more are: of trainings that share nothing no more often
-    than one of them, and at most twice as often whatever they share.
+    ``bounds``: lower bounds (n,), all at one confidence.
 
-    >>> shown([1.0, 3.0]), shown([1.0, 3.0, 2.0])
+    The median is too large only if half of the bounds or more are. If the trainings share no
+    randomness, that is at most as probable as for a single bound; otherwise at most twice as
+    probable.
+
+    >>> lower_median([1.0, 3.0]), lower_median([1.0, 3.0, 2.0])
     (1.0, 2.0)
     """
     return sorted(bounds)[(len(bounds) - 1) // 2]
 
 
 def combine(results: Sequence[Mapping[Task, TaskResult]]) -> dict[Task, TaskResult]:
-    """The results of several trainings as those of one audit.
+    """Combines the results of several trainings into the results of one audit.
 
-    The first mapping has all tasks; each further one those of another training. A figure is the
-    mean over the trainings that have it, with an interval over trainings and users.
+    ``results``: results by task, one mapping per training; the first has all tasks.
+
+    A combined figure is the mean over the trainings that have it, with an interval over trainings
+    and users.
     """
     first, *others = results
     return {
@@ -143,44 +157,44 @@ def _combine_rows(
         yield _combine_figure(group, len(trainings))
 
 
-def _combine_figure(group: Sequence[_Row], asked: int) -> _Row:
-    """The mean of one figure over its trainings, of which ``asked`` were run."""
+def _combine_figure(group: Sequence[_Row], count: int) -> _Row:
+    """The mean of a figure over the trainings in ``group``, of ``count`` trainings in all."""
     row, confidence = group[0], group[0].confidence
-    least = -1.0 if min(each.ci_low for each in group) < 0.0 else 0.0
-    most = math.inf if row.metric in ERRORS else 1.0
+    minimum = -1.0 if min(member.ci_low for member in group) < 0.0 else 0.0
+    maximum = math.inf if row.metric in ERRORS else 1.0
     figure = _mean_figure(group, confidence)
     change: dict[str, object] = {
         "value": figure.value,
-        "ci_low": max(least, figure.ci_low),
-        "ci_high": min(most, figure.ci_high),
+        "ci_low": max(minimum, figure.ci_low),
+        "ci_high": min(maximum, figure.ci_high),
         "trainings": len(group),
     }
-    fewer = f" Of {asked} trainings {len(group)} have this figure." if len(group) < asked else ""
+    fewer = f" {len(group)} of {count} trainings have this figure." if len(group) < count else ""
     if isinstance(row, UtilityRow):
         change["paper_note"] = f"{row.paper_note}{fewer}".strip()
         if row.baseline is not None:
-            beside = [each.baseline for each in group if each.baseline is not None]
+            lines = [member.baseline for member in group if member.baseline is not None]
             change["baseline"] = row.baseline.model_copy(
                 update={
-                    "value": math.fsum(each.value for each in beside) / len(beside),
-                    "difference": _mean_figure([each.difference for each in beside], confidence),
+                    "value": math.fsum(member.value for member in lines) / len(lines),
+                    "difference": _mean_figure([member.difference for member in lines], confidence),
                 }
             )
         return row.model_copy(update=change)
     first = f" {_FIRST}" if len(group) > 1 and (row.roc or row.users) else ""
     change["note"] = f"{row.note}{first}{fewer}".strip()
-    names = [name for name in row.baselines if all(name in each.baselines for each in group)]
+    names = [name for name in row.baselines if all(name in member.baselines for member in group)]
     change["baselines"] = {
-        name: math.fsum(each.baselines[name] for each in group) / len(group) for name in names
+        name: math.fsum(member.baselines[name] for member in group) / len(group) for name in names
     }
-    guesses = [each.baseline for each in group if each.baseline is not None]
+    guesses = [member.baseline for member in group if member.baseline is not None]
     change["baseline"] = math.fsum(guesses) / len(guesses) if guesses else None
-    gains = [each.gain for each in group if each.gain is not None]
+    gains = [member.gain for member in group if member.gain is not None]
     change["gain"] = _mean_figure(gains, confidence) if len(gains) == len(group) else None
     change["further"] = {
-        name: _mean_figure([each.further[name] for each in group], confidence)
+        name: _mean_figure([member.further[name] for member in group], confidence)
         for name in row.further
-        if all(name in each.further for each in group)
+        if all(name in member.further for member in group)
     }
     return row.model_copy(update=change)
 
@@ -198,7 +212,7 @@ def _mean_figure(
 
 
 def _add_messages(rows: Sequence[MessagesRow]) -> MessagesRow:
-    """The messages of all trainings of a target."""
+    """Adds the counts of messages of all trainings of a target."""
     return MessagesRow(
         target=rows[0].target,
         sent=sum(row.sent for row in rows),

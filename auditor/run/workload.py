@@ -1,4 +1,4 @@
-"""Workload: what a training costs at least by its settings, and how many runs a game makes."""
+"""Estimated cost of a training by its settings, and the number of runs that a game can afford."""
 
 from __future__ import annotations
 
@@ -30,23 +30,27 @@ from fedrec_auditor.targets.recorded.recording import MANIFEST, Recording
 from fedrec_auditor.targets.systems.base import Cost, Target
 
 LONGEST = 30 * 86_400.0
-"""Seconds beyond which a training is refused."""
+"""Maximum seconds of a training; a longer training is refused."""
 _PROCESS = 2**29
-"""Bytes of a worker before it trains, torch and numba imported."""
+"""Bytes of a worker with torch and numba imported, before it trains."""
 _ENTRY, _GUESSED = 40.0, 48.0
-"""Bytes of an interaction, of the data and of what is not held out of them, and of each number
-(user times item) that attacks guess and that utility scores at once."""
+"""Bytes per interaction (in the data and in the training part), and per pair of user and item that
+attacks guess and utility scores at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Bytes held in memory, bytes of messages kept (on disk where memory is short), and seconds.
+    """Rough estimates of the memory, the stored messages and the time of a training.
 
-    All follow from what the target declares (``Cost``), and are rough: of memory the process, the
-    interactions, the model, a round's messages, what attacks and utility hold of some users' items,
-    and where users have attributes, what the largest attack holds of messages. Messages kept are
-    told within a factor of 2, but for some that are drawn when they are read. The time is told
-    within a factor of 20, and to nobody: what would take weeks is refused.
+    ``memory``: bytes in memory, without stored messages: the process, the interactions, the model,
+        the messages of one round, tables of attacks and utility for some users and all items, and,
+        if users have attributes, the messages that the largest attack holds.
+    ``stored``: bytes of all stored messages, in memory or on disk; right within a factor of 2, but
+        not for messages that are drawn when they are read.
+    ``seconds``: time of the training; right within a factor of 20, and used only to refuse
+        trainings of weeks.
+
+    All follow from the target's declared ``Cost``.
 
     >>> from fedrec_auditor.targets.datasets.synthetic import Synthetic
     >>> from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
@@ -56,12 +60,12 @@ class Workload:
     """
 
     memory: float
-    kept: float
+    stored: float
     seconds: float
 
     @classmethod
     def of(cls, target: Target, interactions: Interactions) -> Workload:
-        """That of the training of ``target``."""
+        """The workload of a training of ``target``."""
         cost, users, items = (
             cost_of(target, interactions),
             interactions.n_users,
@@ -76,32 +80,32 @@ class Workload:
             + 4 * cost.held
             + cost.senders * cost.bytes
             + attack,
-            kept=cost.messages * cost.bytes,
+            stored=cost.messages * cost.bytes,
             seconds=cost.seconds,
         )
 
     @property
-    def enough(self) -> float:
-        """Bytes that suffice however many workers share them, each keeping a quarter at most."""
-        return min(self.memory + min(self.kept, DEFAULT.memory), self.memory / (1 - SHARE))
+    def required(self) -> float:
+        """Bytes that suffice for any number of workers, if each stores messages in a quarter."""
+        return min(self.memory + min(self.stored, DEFAULT.memory), self.memory / (1 - SHARE))
 
-    def held(self, compute: Compute) -> float:
-        """Bytes that a worker holds at most, messages included as far as ``compute`` keeps them."""
-        return self.memory + min(self.kept, compute.memory)
+    def peak(self, compute: Compute) -> float:
+        """Maximum bytes of a worker, including the messages that ``compute`` stores in memory."""
+        return self.memory + min(self.stored, compute.memory)
 
 
 def cost_of(target: Target, interactions: Interactions) -> Cost:
-    """What a training of ``target`` takes, which need not say it."""
-    said = getattr(target, "cost", None)
-    if said is None:
+    """Cost of a training of ``target``: the declared cost, or a default by rounds and users."""
+    declared = getattr(target, "cost", None)
+    if declared is None:
         rounds = target.sizes.rounds or 1
         return Cost.of(interactions, rounds=rounds, senders=interactions.n_users)
-    cost: Cost = said(interactions)
+    cost: Cost = declared(interactions)
     return cost
 
 
 def settings(part: Any) -> Iterator[tuple[str, float, float]]:
-    """The numbers among the settings of a target and its parts: name, value and default."""
+    """Yields name, value and default of each numeric setting of a target and of its parts."""
     for field in fields(part):
         value = getattr(part, field.name)
         if is_dataclass(value):
@@ -113,30 +117,30 @@ def settings(part: Any) -> Iterator[tuple[str, float, float]]:
 def check_workload(
     target: Target, interactions: Interactions, compute: Compute, memory: float
 ) -> None:
-    """InputError if a training takes more than ``memory`` bytes, the free disk, or 30 days.
+    """Raises InputError if a training exceeds ``memory`` bytes, the free disk, or 30 days.
 
-    Messages are in memory as far as ``compute`` keeps them there.
+    ``compute`` limits the messages that are stored in memory.
     """
     work = Workload.of(target, interactions)
     free = shutil.disk_usage(compute.folder or tempfile.gettempdir()).free
-    name, value = _most_raised(target)
+    name, value = _most_increased_setting(target)
     remedy = f"Lower {name}={value:,.15g}" if name else "Audit fewer users (--min-user)"
     gib = 2**30
-    for taken, limit, got, size, unit, more in (
-        (work.held(compute), memory, work.enough, gib, "GiB of memory", ", or give --memory {}"),
-        (work.kept, memory + free, work.kept, gib, "GiB of memory and free disk", ""),
+    for needed, limit, enough, size, unit, more in (
+        (work.peak(compute), memory, work.required, gib, "GiB of memory", ", or give --memory {}"),
+        (work.stored, memory + free, work.stored, gib, "GiB of memory and free disk", ""),
         (work.seconds, LONGEST, work.seconds, 86_400, "days", ""),
     ):
-        if taken > limit:
-            asked = rounded_up(got / size)
+        if needed > limit:
+            text = rounded_up(enough / size)
             raise InputError(
                 f"Expected a training of {target.name} within {limit / size:,.3g} {unit}, got "
-                f"about {asked} {unit.split()[0]} by its settings. {remedy}{more.format(asked)}."
+                f"about {text} {unit.split()[0]} by its settings. {remedy}{more.format(text)}."
             )
 
 
 def rounded_up(value: float) -> str:
-    """Three digits that are no less, so that who gives as much has enough.
+    """Formats ``value`` with three digits, rounded up.
 
     >>> rounded_up(6.8601), rounded_up(0.5), rounded_up(1234.0)
     ('6.87', '0.5', '1,240')
@@ -146,40 +150,41 @@ def rounded_up(value: float) -> str:
 
 
 def check_recording(recording: Recording, memory: float) -> None:
-    """InputError if a recording speaks of tables that exceed ``memory`` bytes.
+    """Raises InputError if declared or stored arrays of a recording exceed ``memory`` bytes.
 
-    That is what attacks guess of as many items for a few users, one message, and a model. A
-    manifest may say any number, and a compressed file be a thousandth of what it holds.
+    Checked are the table of an attack's guesses (some users times all items), each message and each
+    model. The check is needed because a manifest may declare any size, and a compressed file may be
+    a thousand times smaller than its content.
     """
     manifest, place = recording.manifest, recording.path / MANIFEST
     users = min(max(1, len(recording.senders)), FEWEST)
-    said = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
-    said += [
+    sizes = [(f"n_items={manifest.n_items}", place, _GUESSED * users * manifest.n_items)]
+    sizes += [
         (f"shape {_by(part.shape)} of {name!r:.60}", place, 4.0 * math.prod(part.shape))
         for name, part in manifest.components.items()
         if part.shape is not None and part.kind is not Kind.REPORTS
     ]
     for one in recording.rounds:
-        said += [
+        sizes += [
             (f"{count:,} numbers of {name!r:.60} at once", file.path, _as_read(count, layout.dtype))
             for file in (*one.uploads, *one.clear)
             for name, layout in file.layouts.items()
             for count in (file.numbers(name),)
         ]
     models = [m for one in recording.rounds for m in (one.broadcast, one.aggregate)]
-    said += [
-        (f"{_by(head.shape)} numbers of {name!r:.60}", model.path, taken)
+    sizes += [
+        (f"{_by(head.shape)} numbers of {name!r:.60}", model.path, size)
         for model in (recording.release, *models)
         if model is not None
         for name, head in model.heads.items()
-        for taken in (_as_read(math.prod(head.shape), head.dtype),)
+        for size in (_as_read(math.prod(head.shape), head.dtype),)
     ]
-    for what, where, taken in said:
-        if taken > memory:
+    for text, path, size in sizes:
+        if size > memory:
             raise InputError(
                 f"Expected a recording whose tables are within {memory / 2**30:,.3g} GiB of "
-                f"memory, got {what} in {where}, which takes {taken / 2**30:,.3g} GiB. Mend it, or "
-                "give more with --memory."
+                f"memory, got {text} in {path}, which takes {size / 2**30:,.3g} GiB. Correct the "
+                "recording, or give more with --memory."
             )
 
 
@@ -188,24 +193,24 @@ def _by(shape: Sequence[int]) -> str:
 
 
 def _as_read(count: int, dtype: np.dtype[Any]) -> float:
-    """Bytes of so many numbers as they come from a file, laid out, and in double precision."""
+    """Bytes of ``count`` numbers as read from a file, as laid out, and in double precision."""
     return count * (2.0 * dtype.itemsize + 8.0)
 
 
 def check_halves(target: Target, interactions: Interactions, *, quick: bool) -> None:
-    """InputError if ``Halves`` of this target take too long by its settings."""
-    count, most = (QUICK_COUNT, QUICK_HALF_SECONDS) if quick else (COUNT, HALF_SECONDS)
-    told = count * Workload.of(target, interactions).seconds / 2
-    if told > most:
+    """Raises InputError if the trainings of ``Halves`` take too long by the target's settings."""
+    count, limit = (QUICK_COUNT, QUICK_HALF_SECONDS) if quick else (COUNT, HALF_SECONDS)
+    seconds = count * Workload.of(target, interactions).seconds / 2
+    if seconds > limit:
         remedy = "without --quick" if quick else "fewer users"
         raise InputError(
-            f"Expected {count} trainings on halves of the users within {most:,.0f} seconds by the "
-            f"settings, got about {told:,.0f}. Audit {remedy}."
+            f"Expected {count} trainings on halves of the users within {limit:,.0f} seconds by the "
+            f"settings, got about {seconds:,.0f}. Audit {remedy}."
         )
 
 
-def _most_raised(target: Target) -> tuple[str, float]:
-    """The setting that is the most times its default, and its value; no name if none is above."""
+def _most_increased_setting(target: Target) -> tuple[str, float]:
+    """Name and value of the setting with the largest ratio to its default; "" if all are <= 1."""
     raised = {
         (name, value): value / default
         for name, value, default in settings(target)
@@ -215,23 +220,23 @@ def _most_raised(target: Target) -> tuple[str, float]:
 
 
 BUDGET = 4 * SECONDS
-"""Seconds of one processor for the runs of a setting, where nobody says how many they are."""
-_TIMED = 3  # runs, of which the fastest counts: load elsewhere slows some
-_EACH = 2 * 1.25  # runs of both worlds, and those that fit the rule
+"""Processor seconds for the runs of a setting, if their number is not given."""
+_TIMED = 3  # timed runs; the fastest counts, because other load slows some of them
+_EACH = 2 * 1.25  # runs of both worlds, and the runs that fit the rule
 
 
-def paced(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
-    """``runs`` of each world, or as many as take so many ``seconds``; and those of one run.
+def runs_within(simulation: Simulation, runs: int, seconds: float) -> tuple[int, float]:
+    """The number of runs per world that ``seconds`` allow, at most ``runs``; and seconds per run.
 
-    By the time of a few that do not count, before any that do; no clock is looked at afterwards.
-    In seconds of the processor, so that other load on the machine hardly changes how many runs are
-    made; they are said, and nothing stops a game.
+    A few trial runs are timed first and discarded; afterwards nothing depends on time, and no game
+    is stopped. Processor seconds are used, so that other load on the machine hardly changes the
+    number of runs.
     """
-    each = math.inf
+    run_seconds = math.inf
     for seed in np.random.SeedSequence(0).spawn(_TIMED):
         started = time.process_time()
         simulation(0, 1, seed)
-        each = min(each, time.process_time() - started)
-        if _EACH * runs * each <= seconds:
-            return runs, each
-    return min(runs, max(FEWEST_RUNS, int(seconds / (_EACH * each)))), each
+        run_seconds = min(run_seconds, time.process_time() - started)
+        if _EACH * runs * run_seconds <= seconds:
+            return runs, run_seconds
+    return min(runs, max(FEWEST_RUNS, int(seconds / (_EACH * run_seconds)))), run_seconds

@@ -1,1 +1,1 @@
-"""What somebody's noise, sampling and rounds spend: epsilon per round and in total."""
+"""Privacy accounting of a user's own noise, sampling and rounds: epsilon per round and in total."""

@@ -1,4 +1,4 @@
-"""Noise, sampling and rounds as somebody states and runs them: a target without code."""
+"""Noise, sampling and rounds as a user states them: a target without code."""
 
 from __future__ import annotations
 
@@ -35,46 +35,56 @@ from fedrec_auditor.accountants.statements import (
     Unit,
     Vantage,
 )
-from fedrec_auditor.accountants.theorems.neighbours import charge, of_group, under, unknown
-from fedrec_auditor.reports.say import counted
+from fedrec_auditor.accountants.theorems.neighbours import (
+    charged_event,
+    event_under,
+    group_event,
+    unknown_event_text,
+)
+from fedrec_auditor.reports.say import count_phrase
 from fedrec_auditor.targets.settings import Choice, Range, check
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
 
 StatedNoise = float | str
-"""A number, or text such as "z=1.1", "1.1", "epsilon=1,k=4"; a name alone asks for its value."""
-# A chance of a flipped bit that doubles still divide by; larger ones tell less.
+"""A number, or text such as "z=1.1", "1.1" or "epsilon=1,k=4"; a name alone asks for its value."""
+# Smallest probability of a flipped bit, so that doubles can divide by it; a larger one reveals
+# less.
 _LEAST = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseKind:
-    """A kind of noise, by the name of its argument.
+    """A kind of noise.
 
-    ``symbol`` is what its size is called, ``sizes`` what it may be; ``least`` and ``most`` are
-    where one is searched for.
+    - ``name``: name of its argument.
+    - ``symbol``: name of its size.
+    - ``sizes``: valid sizes.
+    - ``min_size``, ``max_size``: range in which a size is searched.
     """
 
     name: str
     symbol: str
     sizes: Range
-    least: float
-    most: float
+    min_size: float
+    max_size: float
 
 
 GAUSSIAN = NoiseKind("gaussian", "z", Range("(0, inf)"), 1e-3, 1e6)
 LAPLACE = NoiseKind("laplace", "b", Range("(0, inf)"), 1e-3, 1e9)
-# Above 700, e^eps leaves the doubles.
+# Above 700, e^eps is not a finite double.
 RESPONSE = NoiseKind("randomized_response", "epsilon", Range("(0, 700]"), 1e-9, 500.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Noise of a kind; ``size`` is None where it is to be found.
+    """Noise of a kind; ``size`` is None if it is to be found.
 
-    For Gaussian and Laplace noise on a sum it is the deviation, or the scale, over the norm of what
-    one unit adds at most: the L2 norm, or the L1 norm. For randomized response it is the pure
-    epsilon of one report, of ``categories``: the true one is reported with probability
-    e^eps / (e^eps + k - 1).
+    - ``kind``: Gaussian noise, Laplace noise or randomized response.
+    - ``size``: for Gaussian and Laplace noise on a sum: the standard deviation, or the scale, over
+      the norm of the largest contribution of one unit (the L2 norm, or the L1 norm). For randomized
+      response: the pure epsilon of one report.
+    - ``categories``: for randomized response, the number k of categories; the true one is reported
+      with probability e^eps / (e^eps + k - 1).
     """
 
     kind: NoiseKind
@@ -83,12 +93,12 @@ class Noise:
 
     @classmethod
     def of(cls, kind: NoiseKind, stated: StatedNoise) -> Self:
-        """From what is stated, see ``StatedNoise``; InputError for what is none of that."""
+        """The noise that ``StatedNoise`` describes; InputError if it is invalid."""
         given = _read(kind, stated)
         size, k, p = given.get(kind.symbol), given.get("k", 2.0), given.get("p")
         if k is None or k != math.floor(k) or not 2 <= k <= 1e9:
             raise InputError(
-                f"Expected a whole number for k, from 2 to 1e9, got {stated!r}. Give k=2, say."
+                f"Expected an integer for k, from 2 to 1e9, got {stated!r}. Give k=2, for example."
             )
         if "p" in given and (p is None or "epsilon" in given):
             raise InputError(
@@ -96,20 +106,20 @@ class Noise:
             )
         if p is not None and not 1.0 / k < p < 1.0:
             raise InputError(
-                f"Expected p between 1/k and 1, the chance that the true category is reported, got "
-                f"p={p!r} with k={k:g}. At 1/k nothing is told, and at 1 all."
+                f"Expected p between 1/k and 1, the probability of the true category, got "
+                f"p={p!r} with k={k:g}. Raise it above 1/k, or lower it below 1."
             )
         if p is not None:
             size = math.log(p) + math.log(k - 1.0) - math.log1p(-p)
         if size is not None and not kind.sizes.takes(size):
             raise InputError(
                 f"Expected {kind.symbol} {kind.sizes.said} for {kind.name}, got "
-                f"{kind.symbol}={size!r}. Give how much noise there is."
+                f"{kind.symbol}={size!r}. Give the amount of noise."
             )
         return cls(kind, size, int(k))
 
     def event(self) -> DpEvent:
-        """One use: a noisy sum, or one report."""
+        """The event of one use: a noisy sum, or one report."""
         assert self.size is not None
         if self.kind is RESPONSE:
             k = self.categories
@@ -120,14 +130,15 @@ class Noise:
     def local_epsilon(self) -> float:
         """The pure epsilon of one report, of Laplace noise or of randomized response."""
         assert self.size is not None
-        # Two vectors of norm C are 2 C apart.
+        # Two vectors of norm C differ by at most 2 C.
         return self.size if self.kind is RESPONSE else 2.0 / self.size
 
     @property
     def bit(self) -> tuple[float, float]:
-        """P(0 | one input) and P(1 | another) of a bit that a report tells.
+        """P(0 | one input) and P(1 | another input) of a bit that a report reveals.
 
-        Of randomized response whether it is the one category, of Laplace noise its sign.
+        For randomized response the bit is whether the report is one certain category, for Laplace
+        noise its sign.
         """
         assert self.size is not None
         if self.kind is LAPLACE:
@@ -137,11 +148,11 @@ class Noise:
 
 
 def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
-    """Names with their values; None for a name alone."""
+    """The names in the text with their values; None for a name alone."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool):
         return {kind.symbol: float(stated)}
     names = (kind.symbol, "p", "k") if kind is RESPONSE else (kind.symbol,)
-    found: dict[str, float | None] = {}
+    values: dict[str, float | None] = {}
     for part in str(stated).split(","):
         name, sign, value = (word.strip() for word in part.partition("="))
         if not sign and name not in names:
@@ -150,14 +161,14 @@ def _read(kind: NoiseKind, stated: StatedNoise) -> dict[str, float | None]:
             number = float(value) if value else None
         except ValueError:
             number = math.nan
-        if name not in names or name in found or (number is not None and number != number):
+        if name not in names or name in values or (number is not None and number != number):
             example = "epsilon=1,k=4" if kind is RESPONSE else f"{kind.symbol}=1.1"
             raise InputError(
-                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. A name alone, "
-                f"{kind.symbol}, asks for its value."
+                f"Expected {kind.name} such as {example}, got {str(stated)[:80]!r}. Correct it; a "
+                f"name alone, {kind.symbol}, asks for its value."
             )
-        found[name] = number
-    return found
+        values[name] = number
+    return values
 
 
 _CENTRALLY = "Noise is measured in the clipping norm, L2 for Gaussian and L1 for Laplace noise."
@@ -167,12 +178,17 @@ _LOCAL = {RandomizedResponseDpEvent, BitFlipDpEvent, PureDpEvent, ShuffledDpEven
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What is run: the event ``one_round`` in each of ``rounds``, as dp-accounting documents it.
+    """A system without code: the event ``one_round`` in each of ``rounds``.
 
-    ``words`` name the round. It is asked at ``delta``, under each of the ``adjacencies`` of
-    ``unit``, the one that is meant first. ``promised`` is the epsilon that all rounds are to keep,
-    infinite if none is. ``bit`` is what a shuffled report tells at least: P(0 | one input) and
-    P(1 | another).
+    - ``one_round``: the event of a round, as dp-accounting documents it.
+    - ``words``: text that names the round.
+    - ``rounds``: number of rounds.
+    - ``delta``: the delta at which it is accounted.
+    - ``unit``: unit of the data that is protected.
+    - ``adjacencies``: adjacencies of the unit; the intended one first.
+    - ``promised``: epsilon that all rounds together should keep; infinite if there is none.
+    - ``bit``: a bit that a shuffled report reveals at least: P(0 | one input) and P(1 | another).
+    - ``assumes``: assumptions of its bounds.
     """
 
     one_round: DpEvent
@@ -189,8 +205,8 @@ class Deployment:
     sizes: ClassVar[Sizes] = Sizes()
 
     def of_users(self, interactions: int) -> tuple[Deployment, ...]:
-        """The same for users of so many, to whom nothing is promised; none if it is unknown."""
-        event = of_group(self.one_round, interactions)
+        """A copy for users with this many ``interactions``, without a promise; empty if unknown."""
+        event = group_event(self.one_round, interactions)
         if event is None:
             return ()
         return (
@@ -206,16 +222,16 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """What is run, in short."""
-        times = counted(self.rounds, "report" if is_local(self.one_round) else "round")
+        """A short description of the rounds."""
+        times = count_phrase(self.rounds, "report" if is_local(self.one_round) else "round")
         return self.words if self.rounds == 1 else f"{self.words}, {times}"
 
     def times(self, scope: Scope) -> int:
-        """How many rounds a scope has."""
+        """The number of rounds in a scope."""
         return self.rounds if scope.horizon is Horizon.TRAINING else 1
 
     def scope(self, adjacency: Adjacency, *, total: bool) -> Scope:
-        """What a bound on one round, or on all of them, speaks of."""
+        """The scope of a bound on one round, or in ``total`` on all of them."""
         vantage, one = Vantage.AGGREGATE, Horizon.ROUND
         if is_local(self.one_round):
             shuffled = ShuffledDpEvent in kinds(self.one_round)
@@ -224,8 +240,8 @@ class Deployment:
         return Scope(unit=self.unit, adjacency=adjacency, vantage=vantage, horizon=horizon)
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What is promised, asked in total and per round, under each adjacency that is known."""
-        known = [a for a in self.adjacencies if under(self.one_round, a) is not None]
+        """The promise in total and per round, under each adjacency for which the event is known."""
+        known = [a for a in self.adjacencies if event_under(self.one_round, a) is not None]
         meant = (known or self.adjacencies)[0]
         claim = Claim(
             epsilon=self.promised,
@@ -249,65 +265,65 @@ class Deployment:
         """None: there is no code."""
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """What one round or all are charged, whatever the vantage; InputError if it is unknown."""
-        event = charge(self.one_round, scope.adjacency)
+        """The event of one round or of all rounds, at every vantage; InputError if unknown."""
+        event = charged_event(self.one_round, scope.adjacency)
         times = self.times(scope)
         return event if times == 1 else SelfComposedDpEvent(event, times)
 
     def _notes(self, adjacency: Adjacency) -> Iterator[str]:
-        """What the adjacency means, and what is often mistaken or not accounted."""
+        """The meaning of the adjacency, frequent mistakes, and parts that are not accounted."""
         replaced = adjacency is Adjacency.REPLACE
         displaced = SampledWithoutReplacementDpEvent in kinds(self.one_round) and not replaced
         if self.assumes:
             yield (
-                "As many of a user's interactions as are drawn pull one way. That is less than "
-                "group privacy, which multiplies epsilon and delta."
+                "All interactions of a user that are drawn move the sum in one direction. That "
+                "costs less than group privacy, which multiplies epsilon and delta."
             )
         elif not is_local(self.one_round):
-            moves = "is replaced by another" if replaced else "comes or goes"
+            moves = "is replaced by another" if replaced else "is added or removed"
             other = " and displaces another" if displaced else ""
-            norms = "up to twice the norm" if replaced or displaced else "the norm"
-            yield f"One {self.unit} {moves}{other}: the sum moves by {norms} that it is clipped to."
+            twice = "up to twice " if replaced or displaced else ""
+            yield f"One {self.unit} {moves}{other}: the sum moves by {twice}the clipping norm."
         if self.unit is Unit.INTERACTION:
-            yield "A user with several of them spends more."
+            yield "A user with several interactions spends more."
         if replaced and isinstance(self.one_round, (GaussianDpEvent, LaplaceDpEvent)):
             yield (
-                "Noise that each device adds to its own upload (local noise) spends this, too: any "
-                "two clipped uploads are up to twice the norm apart."
+                "Noise that each device adds to its own upload (local noise) costs the same: any "
+                "two clipped uploads differ by up to twice the norm."
             )
         if self.rounds > 1 and self.delta > 0.0:
             together = min(1.0, self.rounds * self.delta)
-            yield f"The epsilons of the rounds add up at delta {together:g} only."
+            yield f"The sum of the epsilons of the rounds holds at delta {together:g} only."
         for asked in self.adjacencies:
-            if under(self.one_round, asked) is None:
-                yield unknown(self.one_round, asked)
+            if event_under(self.one_round, asked) is None:
+                yield unknown_event_text(self.one_round, asked)
 
 
 def kinds(event: DpEvent) -> set[type[DpEvent]]:
-    """What the leaves of an event are."""
+    """The kinds of an event's leaves."""
     return {type(leaf) for leaf, _ in leaves(event)}
 
 
 def is_local(event: DpEvent) -> bool:
-    """Whether each user sends reports that hide the input by themselves."""
-    found = kinds(event)
-    return bool(found) and found <= _LOCAL
+    """Whether each user sends reports that hide their input by themselves: the local model."""
+    leaf_kinds = kinds(event)
+    return bool(leaf_kinds) and leaf_kinds <= _LOCAL
 
 
-def event_words(event: DpEvent) -> str:
-    """An event in short."""
+def describe_event(event: DpEvent) -> str:
+    """A short description of an event."""
     inner = getattr(event, "event", None)
     if isinstance(event, ComposedDpEvent):
-        return " and ".join(map(event_words, event.events))
+        return " and ".join(map(describe_event, event.events))
     if isinstance(event, SelfComposedDpEvent):
-        return f"{event.count:,} times ({event_words(inner)})"
+        return f"{event.count:,} times ({describe_event(inner)})"
     if isinstance(event, PoissonSampledDpEvent):
         shared = isinstance(inner, (SelfComposedDpEvent, ComposedDpEvent))
         together = " on each sample" if shared else ""
-        return f"{event_words(inner)}{together}, rate {event.sampling_probability:.6g}"
+        return f"{describe_event(inner)}{together}, rate {event.sampling_probability:.6g}"
     if isinstance(event, SampledWithoutReplacementDpEvent):
         drawn = f"{event.sample_size:,} of {event.source_dataset_size:,}"
-        return f"{event_words(inner)}, {drawn} a round"
+        return f"{describe_event(inner)}, {drawn} per round"
     if isinstance(event, GaussianDpEvent):
         return f"Gaussian noise, z = {event.noise_multiplier:.6g}"
     if isinstance(event, LaplaceDpEvent):
@@ -321,10 +337,10 @@ def event_words(event: DpEvent) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
-    """What ``account`` is asked; InputError where it makes no sense together.
+class AccountRequest:
+    """The arguments of ``account``, checked; InputError if they are not consistent.
 
-    Unless they are found, there is one round, and it draws everybody.
+    Defaults, unless they are to be found: one round, in which everybody is drawn.
     """
 
     gaussian: StatedNoise | None
@@ -346,13 +362,13 @@ class Stated:
         if (count := sum(given is not None for given in hiding)) != 1:
             raise InputError(
                 "Expected one of gaussian, laplace, randomized_response and event, got "
-                f"{count} of them. Say what hides the data."
+                f"{count} of them. Give the one that protects the data."
             )
         check(self)
         if self.event is not None and (self.rate or self.users or self.shuffle):
             raise InputError(
-                "Expected an event without rate, users and shuffle, got one of them too. The event "
-                "says how it samples."
+                "Expected an event without rate, users and shuffle, got one of them too. Leave it "
+                "out: the event defines its sampling."
             )
         if self.gaussian is not None and self.delta == 0.0:
             raise InputError(
@@ -367,19 +383,19 @@ class Stated:
         sampled = self.rate not in (None, 1.0) or self.sampling == "fixed"
         if self.is_local and (sampled or self.adjacency is not None):
             raise InputError(
-                "Expected no rate, sampling or adjacency with local reports: their receiver sees "
-                "who sends one, and they hide any input. Count in rounds what a user sends at most."
+                "Expected no rate, sampling or adjacency with local reports, got one. Drop it: "
+                "the receiver sees who reports. Set rounds to the most reports that a user sends."
             )
         if (self.sampling == "fixed") != (self.users is not None):
             raise InputError(
-                f"Expected users with fixed sampling, and only there, got sampling={self.sampling} "
-                f"and users={self.users}. Fixed samples are rate times users of so many users."
+                f"Expected users with fixed sampling, and only then, got sampling={self.sampling} "
+                f"and users={self.users}. Give both or neither: a sample has rate x users members."
             )
         clipped = self.unit == Unit.INTERACTION and not self.is_local
         if self.interactions_per_user is not None and not clipped:
             raise InputError(
-                "Expected interactions_per_user with noise on sums and unit=interaction: what one "
-                f"interaction adds is clipped. Got unit={self.unit}. Leave one of them out."
+                "Expected interactions_per_user only with noise on sums and unit=interaction, got "
+                f"unit={self.unit}. Leave it out, or clip each interaction."
             )
         if self.rate is not None and self.users is not None:
             drawn = self.rate * self.users
@@ -391,21 +407,21 @@ class Stated:
 
     @property
     def noise(self) -> Noise | None:
-        """Its noise; None of an event."""
+        """The noise; None for an event."""
         kinds = {GAUSSIAN: self.gaussian, LAPLACE: self.laplace, RESPONSE: self.randomized_response}
         given = (Noise.of(kind, stated) for kind, stated in kinds.items() if stated is not None)
         return next(given, None)
 
     @property
     def is_local(self) -> bool:
-        """Whether each user sends reports that hide the input by themselves."""
+        """Whether each user sends reports that hide their input by themselves: the local model."""
         if self.event is not None:
             return is_local(self.event)
         return self.randomized_response is not None or self.shuffle is not None
 
     @property
     def left_out(self) -> str:
-        """What may be found: the size of the noise, else the rounds, else the rate; "" if none."""
+        """The number to be found: the size of the noise, else rounds, else rate; "" if none is."""
         noise = self.noise
         if noise is not None and noise.size is None:
             return noise.kind.symbol
@@ -414,8 +430,8 @@ class Stated:
         drawn = self.rate is not None or self.is_local or self.event is not None
         return "" if drawn else "rate"
 
-    def completed(self, value: float) -> Stated:
-        """The same with what is left out."""
+    def completed(self, value: float) -> AccountRequest:
+        """A copy in which the number to be found has this ``value``."""
         changed: dict[str, Any] = {self.left_out: value}
         noise = self.noise
         if noise is not None and noise.size is None:
@@ -423,8 +439,8 @@ class Stated:
             changed = {noise.kind.name: f"{value!r}{categories}"}
         return replace(self, **changed)
 
-    def deployed(self, promised: float = math.inf) -> tuple[Deployment, ...]:
-        """What is run, of which an epsilon is promised; for users of several interactions, too."""
+    def deployments(self, promised: float = math.inf) -> tuple[Deployment, ...]:
+        """The deployment with a ``promised`` epsilon, and one for users of several interactions."""
         noise, one_round = self.noise, self._one_round()
         adjacencies: tuple[Adjacency, ...] = (Adjacency.ANY_PAIR,)
         if not self.is_local:
@@ -436,7 +452,7 @@ class Stated:
             )
         deployment = Deployment(
             one_round=one_round,
-            words=event_words(one_round),
+            words=describe_event(one_round),
             rounds=self.rounds or 1,
             delta=self.delta,
             unit=Unit(self.unit),
@@ -455,8 +471,8 @@ class Stated:
             return self.event
         if noise.size is None:
             raise InputError(
-                f"Expected a number for {noise.kind.symbol}, got none. Give it, or target_epsilon "
-                "to find it."
+                f"Expected a number for {noise.kind.symbol}, got none. Give it, or give "
+                "target_epsilon to find it."
             )
         if self.shuffle is not None:
             binary = noise.kind is RESPONSE and noise.categories == 2

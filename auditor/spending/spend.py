@@ -20,34 +20,45 @@ from fedrec_auditor.accountants.events.leaves import ShuffledDpEvent
 from fedrec_auditor.accountants.methods.base import Accountant
 from fedrec_auditor.accountants.statements import Bound, Horizon, Scope, Side, check_epsilon
 from fedrec_auditor.accountants.theorems.neighbours import (
+    attained_assumptions,
     epsilon_attained,
     leaf_names,
-    shuffled_attained,
-    supposed,
+    shuffled_epsilon,
 )
 from fedrec_auditor.accountants.verdict import refutes
-from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, least_upper_bound
-from fedrec_auditor.auditor.spending.deployment import RESPONSE, Deployment, Stated, StatedNoise
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    judge_scoped_claim,
+    smallest_upper_bound,
+)
+from fedrec_auditor.auditor.spending.deployment import (
+    RESPONSE,
+    AccountRequest,
+    Deployment,
+    StatedNoise,
+)
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.reports.record.store import plain
 from fedrec_auditor.reports.writers.paragraph import FULL
 from fedrec_auditor.reports.writers.terminal import findings_text
 from fedrec_auditor.targets.systems.base import Population, ScopedClaim
-from fedrec_auditor.targets.wrapped.client import accountable
+from fedrec_auditor.targets.wrapped.client import foreign_errors
 
-# Significant digits of noise and rates, on the side that keeps the target; three where as near.
+# Significant digits of noise and rates, rounded to the side that keeps the target; three if they
+# are as close.
 _DIGITS = 5
 _MOST_ROUNDS = 10**7
-# Logarithms: of a factor between what keeps the target and what does not, and of the largest one
-# between an epsilon and the target that is told from others.
+# Logarithms: of the factor between a value that keeps the target and one that does not, and of the
+# largest factor between an epsilon and the target that is distinguished.
 _CLOSE, _FAR = 3e-5, 50.0
 
 
-def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> float:
-    """The number that is left out, such that ``total`` of what is stated is at most ``target``.
+def solve(stated: AccountRequest, target: float, total: Callable[[AccountRequest], float]) -> float:
+    """The number that is left out of ``stated``, such that the ``total`` is at most ``target``.
 
-    It is on the safe side of the best by 2e-4 of itself at most, where ``total`` is monotone.
-    InputError where nothing is left out, or none within reach keeps the target.
+    The result is within a relative 2e-4 of the best value, on the side that keeps the target, if
+    ``total`` is monotone. InputError if no number is left out, or if no value within the range of
+    the search keeps the target.
     """
     check_epsilon(target)
     if not 0.0 < target < math.inf:
@@ -55,15 +66,15 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
     name, users, noise = stated.left_out, stated.users, stated.noise
     if not name:
         raise InputError(
-            "Expected one number left out with target_epsilon, got all of them. Leave out what "
-            "should be found: the noise (its name alone, such as z), rounds or rate."
+            "Expected one number left out with target_epsilon, got all of them. Leave out the one "
+            "to be found: the noise (its name alone, such as z), rounds or rate."
         )
 
     @functools.cache
     def keeps(value: float) -> float:
-        """How far below the target, as a factor's logarithm; negative above it."""
-        found = total(stated.completed(value))
-        return max(math.log(target) - math.log(max(found, 1e-300)), -_FAR)
+        """ln of the target over epsilon; negative if epsilon is above the target."""
+        epsilon = total(stated.completed(value))
+        return max(math.log(target) - math.log(max(epsilon, 1e-300)), -_FAR)
 
     if name == "rounds":
         return _whole(keeps, _MOST_ROUNDS, name, target)
@@ -71,13 +82,13 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
         return _whole(lambda m: keeps(m / users), users, "rate x users", target) / users
     good, bad = 1e-9, 1.0
     if noise is not None and noise.size is None:
-        good, bad = noise.kind.most, noise.kind.least
+        good, bad = noise.kind.max_size, noise.kind.min_size
         if noise.kind is RESPONSE:
             good, bad = bad, good
     if keeps(bad) >= 0.0:
         return bad
     if keeps(good) < 0.0:
-        raise _beyond(name, good, target)
+        raise _unreachable(name, good, target)
     root = brentq(lambda x: keeps(math.exp(x)), math.log(good), math.log(bad), xtol=_CLOSE / 2)
     found, step = math.exp(root), math.copysign(_CLOSE, good - bad)
     while keeps(found) < 0.0:
@@ -86,7 +97,7 @@ def solve(stated: Stated, target: float, total: Callable[[Stated], float]) -> fl
 
 
 def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> float:
-    """``good``, rounded to its digits on the side that keeps the target, if it then keeps it."""
+    """``good`` rounded to its digits on the side that keeps the target, if it then keeps it."""
     unit = 10.0 ** (math.floor(math.log10(good)) + 1 - _DIGITS)
     count = math.ceil(good / unit) if better > 0 else math.floor(good / unit)
     for rounded in (float(f"{good:.3g}"), float(f"{count * unit:.{_DIGITS}g}")):
@@ -95,35 +106,35 @@ def _to_digits(keeps: Callable[[float], float], good: float, better: float) -> f
     return good
 
 
-def _whole(keeps: Callable[[float], float], most: int, name: str, target: float) -> int:
-    """The largest whole number up to ``most`` that keeps the target."""
+def _whole(keeps: Callable[[float], float], limit: int, name: str, target: float) -> int:
+    """The largest integer up to ``limit`` that keeps the target."""
     low, high = 1, 2
     if keeps(low) < 0.0:
-        raise _beyond(name, 1, target)
-    while high < most and keeps(high) >= 0.0:
-        # Epsilon grows between the square root and the number itself.
-        low, high = high, min(most, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
-    upto = range(min(high, most) + 1)
+        raise _unreachable(name, 1, target)
+    while high < limit and keeps(high) >= 0.0:
+        # Epsilon grows at least as the square root of the number, and at most in proportion to it.
+        low, high = high, min(limit, max(2 * high, math.floor(high * math.exp(1.5 * keeps(high)))))
+    upto = range(min(high, limit) + 1)
     return bisect_left(upto, True, lo=low, key=lambda m: keeps(m) < 0.0) - 1
 
 
-def _beyond(name: str, value: float, target: float) -> InputError:
+def _unreachable(name: str, value: float, target: float) -> InputError:
     return InputError(
         f"Expected a target_epsilon that some {name} keeps, got {target:g}: not even {name} = "
-        f"{value:g} does. Ask for a larger epsilon or delta, or change what else is given."
+        f"{value:g} does. Ask for a larger epsilon or delta, or change the other settings."
     )
 
 
 _ANYBODY = Population(n_users=1, n_items=1)
-"""What is stated depends on no population."""
+"""A placeholder: a stated deployment depends on no population."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a deployment spends: a finding in total, and one per round, of each change of a unit.
+    """Findings on a deployment: in total and per round, for each change of a unit.
 
-    The first is of the change that is asked for. ``solved`` has the number that was left out, by
-    its name, where ``target_epsilon`` asked for it.
+    - ``findings``: the first is the total for the requested change.
+    - ``solved``: the number that was left out, by its name, if ``target_epsilon`` asked for it.
     """
 
     findings: tuple[Finding, ...]
@@ -136,19 +147,19 @@ class Account:
 
     @property
     def per_round(self) -> Finding:
-        """One round by itself, under the first adjacency: where there is one only, the total."""
+        """One round by itself, under the first adjacency; the total if there is only one round."""
         rounds = (f for f in self.findings if f.scope.horizon is not Horizon.TRAINING)
         return next(rounds, self.total)
 
     def describe(self, width: int = FULL) -> str:
-        """The findings in lines of ``width`` columns where words permit."""
+        """The findings as text in lines of ``width`` columns, if the words fit."""
         return findings_text(self.findings, width)
 
     def __str__(self) -> str:
         return self.describe()
 
     def as_data(self) -> dict[str, Any]:
-        """What JSON holds: the number that was found, if one was, and the findings as rows."""
+        """The content of the JSON output: the number that was found, if any, and the findings."""
         rows = [row.model_dump(mode="python") for row in self.findings]
         return {"solved": self.solved, "findings": plain(rows)}
 
@@ -171,22 +182,36 @@ def account(
     target_epsilon: float | None = None,
     claimed_epsilon: float | Callable[..., float] | None = None,
 ) -> Account:
-    """Epsilon per round and in total at ``delta``, from above and from below.
+    """Epsilon per round and in total at ``delta``, as an upper and a lower bound.
 
-    One of four says what hides the data. ``gaussian`` is the noise multiplier z, deviation over
-    clipping norm, of noise on the sum of what each ``unit`` adds; ``laplace`` the same for scale
-    and L1 norm; ``randomized_response`` the epsilon of local reports, or text such as "p=0.75,k=4";
-    ``event`` an event of dp-accounting, or its JSON. ``rate`` is the share that a round draws: each
-    by itself (``sampling`` "poisson"), or rate x ``users`` of them ("fixed"). ``shuffle`` is the
-    number of users whose local reports are shuffled. With ``interactions_per_user`` and unit
-    "interaction" users of so many interactions are accounted too. ``adjacency`` says which comes
-    first: a unit "add-remove", as is usual, or "replace", as is usual for fixed sampling.
+    Exactly one of the first four protects the data:
 
-    With ``target_epsilon`` the number that is left out is found, such that all rounds together
-    keep that epsilon: the least noise (say ``gaussian="z"``), else the most rounds, else the
-    largest rate. ``claimed_epsilon`` is judged as a claim for all rounds together: a number, or an
-    accountant of somebody's, a callable that takes what it needs of the settings above by their
-    names. InputError for what makes no sense; AuditError if a lower bound is above a proof.
+    - ``gaussian``: the noise multiplier z, standard deviation over clipping norm, of noise on the
+      sum of the contributions of all units.
+    - ``laplace``: the same for the scale and the L1 norm.
+    - ``randomized_response``: the epsilon of local reports, or text such as "p=0.75,k=4".
+    - ``event``: an event of dp-accounting, or its JSON.
+
+    The other settings:
+
+    - ``rate``: the share that a round draws.
+    - ``rounds``: number of rounds.
+    - ``delta``: the delta in question.
+    - ``sampling``: "poisson" draws each unit by itself, "fixed" draws rate x ``users`` of them.
+    - ``users``: number of units for fixed sampling.
+    - ``unit``: unit whose contribution is clipped.
+    - ``adjacency``: the change of a unit to report first: "add-remove", the default, or "replace",
+      the default for fixed sampling.
+    - ``shuffle``: number of users whose local reports are shuffled.
+    - ``interactions_per_user``: with unit "interaction", accounts also for users with this many
+      interactions.
+    - ``target_epsilon``: finds the number that is left out, such that all rounds together keep this
+      epsilon: the least noise (for example ``gaussian="z"``), else the most rounds, else the
+      largest rate.
+    - ``claimed_epsilon``: a claim for all rounds together, to be judged: a number, or an
+      accountant, that is, a callable whose parameters are names of the settings above.
+
+    InputError for inconsistent settings; AuditError if a lower bound is above a proof.
 
     >>> found = account(gaussian=1.1, rate=0.01, rounds=1000, delta=1e-6)
     >>> proved = [found.per_round.accounted.epsilon, found.total.accounted.epsilon]
@@ -199,36 +224,36 @@ def account(
     >>> account(gaussian=2, rounds=9, delta=1e-6, claimed_epsilon=accountant).total.verdict
     <Verdict.VIOLATED: 'VIOLATED'>
     """
-    asked = dict(locals())
+    arguments = dict(locals())
     for name in ("target_epsilon", "claimed_epsilon"):
-        del asked[name]
+        del arguments[name]
     if None not in (target_epsilon, claimed_epsilon):
         raise InputError(
-            "Expected target_epsilon or claimed_epsilon, got both. A target is judged as a claim."
+            "Expected target_epsilon or claimed_epsilon, got both. Drop one: a target is a claim."
         )
     if event is not None:
         one: Any = read_event(event) if isinstance(event, str) else event
         repeats = isinstance(one, SelfComposedDpEvent) and one.count == math.floor(one.count) > 0
         if rounds is None:
-            one, asked["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
-        asked["event"] = one
-    stated = Stated(**asked)
+            one, arguments["rounds"] = (one.event, int(one.count)) if repeats else (one, 1)
+        arguments["event"] = one
+    stated = AccountRequest(**arguments)
     accountants, name, solved = all_accountants(), stated.left_out, {}
     if target_epsilon is not None:
         found = solve(stated, target_epsilon, lambda trial: _total(trial, accountants))
         stated, solved = stated.completed(found), {name: found}
     findings = [
         _finding(deployment, scoped, accountants)
-        for deployment in stated.deployed(_claimed(target_epsilon, claimed_epsilon, stated))
+        for deployment in stated.deployments(_claimed(target_epsilon, claimed_epsilon, stated))
         for scoped in deployment.scoped_claims(_ANYBODY)
     ]
     return Account(tuple(findings), solved)
 
 
 def _claimed(
-    target: float | None, claimed: float | Callable[..., float] | None, stated: Stated
+    target: float | None, claimed: float | Callable[..., float] | None, stated: AccountRequest
 ) -> float:
-    """The epsilon that is promised; InputError where an accountant says none."""
+    """The epsilon that is promised; InputError if an accountant returns none."""
     if callable(claimed):
         given = {field.name: getattr(stated, field.name) for field in fields(stated)}
         settings = {"rate": 1.0, "rounds": 1} | {k: v for k, v in given.items() if v is not None}
@@ -238,36 +263,36 @@ def _claimed(
         missing = [p.name for p in wanted if p.name not in settings and p.default is p.empty]
         if missing:
             raise InputError(
-                f"Expected an accountant of settings that are given ({', '.join(settings)}), got "
-                f"one that takes {missing[0]}. Wrap it, or give that setting."
+                f"Expected an accountant of the given settings ({', '.join(settings)}), got one "
+                f"that takes {missing[0]}. Wrap it, or give that setting."
             )
-        with accountable("the accountant"):
+        with foreign_errors("the accountant"):
             claimed = claimed(**{p.name: settings[p.name] for p in wanted if p.name in settings})
         if not isinstance(claimed, numbers.Real):
             raise InputError(
                 f"Expected a number from the accountant, got {claimed!r}. Return the epsilon alone."
             )
-    said = claimed if target is None else target
-    if said is not None and not said >= 0.0:
-        raise InputError(f"Expected a claimed epsilon of at least 0, got {said!r}. Give one.")
-    return math.inf if said is None else float(said)
+    promised = claimed if target is None else target
+    if promised is not None and not promised >= 0.0:
+        raise InputError(f"Expected a claimed epsilon of at least 0, got {promised!r}. Give one.")
+    return math.inf if promised is None else float(promised)
 
 
-def _total(stated: Stated, accountants: Sequence[Accountant]) -> float:
-    """The proved epsilon of all rounds together, of the adjacency that is asked for."""
-    deployment, *_ = stated.deployed()
+def _total(stated: AccountRequest, accountants: Sequence[Accountant]) -> float:
+    """The proved epsilon of all rounds together, under the requested adjacency."""
+    deployment, *_ = stated.deployments()
     scope = deployment.scope(deployment.adjacencies[0], total=True)
-    proof = least_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
+    proof = smallest_upper_bound(deployment, scope, _ANYBODY, deployment.delta, accountants)
     return _proved(proof, deployment).epsilon
 
 
 def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
-    """The proof; InputError where no accountant reads the event."""
+    """The proof; InputError if no accountant reads the event."""
     if proof is None:
         raise InputError(
             "Expected events that one accountant reads together, got "
-            f"{leaf_names(deployment.one_round)}. Account them by themselves, or put a PureDpEvent "
-            "for what has a pure epsilon."
+            f"{leaf_names(deployment.one_round)}. Account them separately, or use a PureDpEvent "
+            "for those with a pure epsilon."
         )
     return proof
 
@@ -275,31 +300,33 @@ def _proved(proof: Bound | None, deployment: Deployment) -> Bound:
 def _finding(
     deployment: Deployment, scoped: ScopedClaim, accountants: Sequence[Accountant]
 ) -> Finding:
-    """What is proved and shown in one scope; AuditError if the one contradicts the other."""
-    lower = _shown(deployment, scoped.scope)
-    finding = evaluate(deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants)
+    """The finding in one scope; AuditError if its lower bound contradicts its proof."""
+    lower = _lower_bound(deployment, scoped.scope)
+    finding = judge_scoped_claim(
+        deployment, scoped, _ANYBODY, exact=[lower], accountants=accountants
+    )
     upper = _proved(finding.accounted, deployment)
     if refutes(lower, upper):
         raise AuditError(
-            f"Expected nothing above the proved {upper.epsilon:.9g} at delta={upper.delta:.3g} for "
-            f"{deployment.name}, got {lower.epsilon:.9g} from below. One of the two is wrong: "
-            "report it, and trust neither."
+            f"Expected no lower bound above the proved {upper.epsilon:.9g} at delta="
+            f"{upper.delta:.3g} for {deployment.name}, got {lower.epsilon:.9g}. One of the two is "
+            "wrong: report it, and trust neither."
         )
-    # They may meet, and then differ by what doubles lose.
+    # The two bounds may be equal except for rounding.
     capped = replace(lower, epsilon=min(lower.epsilon, upper.epsilon))
     return finding.model_copy(update={"measured": capped})
 
 
-def _shown(deployment: Deployment, scope: Scope) -> Bound:
-    """What two neighbours show in a scope."""
+def _lower_bound(deployment: Deployment, scope: Scope) -> Bound:
+    """The lower bound that two neighbours show in a scope."""
     one, delta, event = deployment.one_round, deployment.delta, deployment.event(scope, _ANYBODY)
     if deployment.bit is not None and isinstance(one, ShuffledDpEvent):
-        shown = shuffled_attained(*deployment.bit, one.n_users, deployment.times(scope), delta)
-        source = "the number of shuffled reports of one kind, all others' inputs known"
+        shown = shuffled_epsilon(*deployment.bit, one.n_users, deployment.times(scope), delta)
+        source = "the number of shuffled reports of one kind, given the inputs of all other users"
         supposing: tuple[str, ...] = ()
     else:
-        shown, supposing = epsilon_attained(event, delta), supposed(event)
-        source = "two neighbours that reach the losses, composed from below"
+        shown, supposing = epsilon_attained(event, delta), attained_assumptions(event)
+        source = "two neighbours that attain the losses, composed from below"
     return Bound(
         epsilon=shown,
         side=Side.LOWER,

@@ -1,1 +1,1 @@
-"""Sweeps: one plan over a grid of settings, several trainings of each, and what it says."""
+"""Sweeps: one plan over a grid of settings with several trainings each, and searches for noise."""

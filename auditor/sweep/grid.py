@@ -1,4 +1,4 @@
-"""The grid of a sweep: systems, settings with several values, trainings of each, their figures."""
+"""The grid of a sweep: systems with combinations of settings, and figures of their trainings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fedrec_auditor.auditor.plan.members import (
     OBJECT,
     Setting,
     fields_of,
-    over,
+    full_settings,
+    merge_settings,
     settings_of,
-    spelled_out,
 )
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
-from fedrec_auditor.auditor.run.trainings import over_trainings, shown
+from fedrec_auditor.auditor.run.trainings import lower_median, over_trainings
 from fedrec_auditor.reports.record.frontier import (
     AT_DELTA,
     BEYOND,
@@ -38,17 +38,17 @@ from fedrec_auditor.reports.say import assumption_words, sure_words
 from fedrec_auditor.reports.say.metrics import ERRORS, beyond_protocol
 
 PRIVACY = "privacy"
-"""An axis of all systems that declare what buys privacy: how many times their noise."""
+"""Name of the axis that multiplies the noise of every system that declares a noise setting."""
 ALONG = ("0.0625", "0.25", "1", "4", "16")
-MOST_CELLS = 10_000
-"""Trainings of a sweep, twins and all seeds counted."""
+MAX_CELLS = 10_000
+"""Maximum number of trainings of a sweep, with all seeds and noiseless counterparts."""
 _UNPROTECTED: Mapping[str, Setting] = {"protection": {"name": "unprotected"}}
 Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting and the values that it takes, of one target or of all that have it."""
+    """A setting and its values, for one target, or for all targets that have it (``target`` "")."""
 
     field: str
     values: tuple[str, ...]
@@ -56,12 +56,12 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """The name of the axis on the command line."""
         return f"{self.target}.{self.field}" if self.target else self.field
 
     @classmethod
     def of(cls, text: str, targets: Sequence[str]) -> Axis:
-        """The axis of a text such as "epsilon=1,2,4" or "fcf.rounds=10"; InputError if wrong.
+        """Parses a text such as "epsilon=1,2,4" or "fcf.rounds=10"; InputError if it is wrong.
 
         >>> Axis.of("fmf-ldp.epsilon=1,2", ["fmf-ldp"])
         Axis(field='epsilon', values=('1', '2'), target='fmf-ldp')
@@ -85,8 +85,9 @@ class Axis:
 class Variant:
     """A system with settings, which is trained several times.
 
-    ``swept`` are the values of the axes, by name. ``twin`` is the place, among all variants, of the
-    same system without noise, if there is one.
+    target, settings: the system and its settings.
+    swept: values of the axes, by name.
+    twin: index, among all variants, of its noiseless counterpart, if there is one.
     """
 
     target: str
@@ -96,12 +97,12 @@ class Variant:
 
     @property
     def spelled_out(self) -> Settings:
-        """The settings by place, those under which the system learns among them."""
-        return dict(leaves(spelled_out(self.target, self.settings)))
+        """The settings by dotted name, including settings under which the system learns."""
+        return dict(leaves(full_settings(self.target, self.settings)))
 
     @property
     def key(self) -> Hashable:
-        """What equal variants have in common: the target and all settings, 1 as 1.0."""
+        """The target and all settings, the same for equal variants (1 equals 1.0)."""
         return self.target, tuple(sorted(self.spelled_out.items()))
 
     def plan(self, base: Plan, seed: int) -> Plan:
@@ -113,75 +114,75 @@ class Variant:
 
 
 def variants(plan: Plan, axes: Sequence[Axis], seeds: int = 1) -> tuple[Variant, ...]:
-    """Every combination of values for each target of ``plan``, and the twins, each once.
+    """Every combination of values for each target of ``plan``, and its noiseless counterparts.
 
-    InputError for an axis that no target has, a wrong value, or too many trainings, of so many
-    ``seeds``.
+    Raises InputError for an axis that no target has, a wrong value, or too many trainings, where
+    each variant is trained with ``seeds`` seeds.
     """
-    found: list[Variant] = []
+    grid: list[Variant] = []
     axes_of = {target: axes_in(target, axes, plan) for target in plan.targets}
     _check_count(
-        seeds * sum(math.prod(len(axis.values) for axis in mine) for mine in axes_of.values())
+        seeds * sum(math.prod(len(axis.values) for axis in own) for own in axes_of.values())
     )
-    for target, mine in axes_of.items():
-        for values in itertools.product(*(axis.values for axis in mine)):
-            swept = {axis.name: value for axis, value in zip(mine, values, strict=True)}
-            fields = {axis.field: value for axis, value in zip(mine, values, strict=True)}
-            found.append(Variant(target, _settings(target, plan, fields), swept))
+    for target, own in axes_of.items():
+        for values in itertools.product(*(axis.values for axis in own)):
+            swept = {axis.name: value for axis, value in zip(own, values, strict=True)}
+            fields = {axis.field: value for axis, value in zip(own, values, strict=True)}
+            grid.append(Variant(target, _settings(target, plan, fields), swept))
     for axis in axes:
-        if not any(axis.name in variant.swept for variant in found):
+        if not any(axis.name in variant.swept for variant in grid):
             raise InputError(
                 f"Expected a setting of {', '.join(plan.targets)}, got {axis.name!r}. "
                 f"{near_names(axis.field, sorted(_all_fields(plan.targets)), 'They have')}"
             )
-    times = Counter(each.key for each in found)
-    if twice := [each for each in found if times[each.key] > 1]:
+    times = Counter(each.key for each in grid)
+    if twice := [each for each in grid if times[each.key] > 1]:
         raise InputError(
             f"Expected each setting of {twice[0].target} once, got {twice[0].settings} twice. Drop "
-            "one of the values that say the same."
+            "one of the equal values."
         )
-    whole = _with_twins(plan, found)
-    _check_count(seeds * len(whole))
-    return whole
+    complete = _with_twins(plan, grid)
+    _check_count(seeds * len(complete))
+    return complete
 
 
 def _check_count(trainings: int) -> None:
-    if trainings > MOST_CELLS:
+    if trainings > MAX_CELLS:
         raise InputError(
-            f"Expected at most {MOST_CELLS:,} trainings, got {trainings:,}. Give fewer values or "
+            f"Expected at most {MAX_CELLS:,} trainings, got {trainings:,}. Give fewer values or "
             "seeds."
         )
 
 
 def axes_in(target: str, axes: Sequence[Axis], plan: Plan) -> list[Axis]:
-    """The axes that are of this target; InputError if two of them are of one setting."""
-    mine = [axis for axis in axes if _has(target, axis, axes, plan)]
-    fields = [_place(target, axis) for axis in mine]
+    """The axes that apply to a target; InputError if two of them are for the same setting."""
+    own = [axis for axis in axes if _has(target, axis, axes, plan)]
+    fields = [_place(target, axis) for axis in own]
     if twice := [field for field in fields if fields.count(field) > 1]:
         raise InputError(
             f"Expected {twice[0]} of {target} once, got it twice. Give all its values in one --set."
         )
-    return mine
+    return own
 
 
-def _with_twins(plan: Plan, found: list[Variant]) -> tuple[Variant, ...]:
-    """The variants, each with the place of its twin, and the twins that are not among them."""
-    places = {each.key: place for place, each in enumerate(found)}
-    swept = list(found)
-    for place, variant in enumerate(swept):
+def _with_twins(plan: Plan, swept: list[Variant]) -> tuple[Variant, ...]:
+    """The variants, each with the index of its noiseless counterpart, and missing counterparts."""
+    indices = {each.key: index for index, each in enumerate(swept)}
+    grid = list(swept)
+    for index, variant in enumerate(swept):
         twin = _twin(variant, plan)
         if twin is None:
             continue
-        if twin.key not in places:
-            places[twin.key] = len(found)
-            found.append(twin)
-        if places[twin.key] != place:
-            found[place] = replace(variant, twin=places[twin.key])
-    return tuple(found)
+        if twin.key not in indices:
+            indices[twin.key] = len(grid)
+            grid.append(twin)
+        if indices[twin.key] != index:
+            grid[index] = replace(variant, twin=indices[twin.key])
+    return tuple(grid)
 
 
 def _twin(variant: Variant, plan: Plan) -> Variant | None:
-    """The same system without noise: itself or another, with the settings that both have."""
+    """The noiseless counterpart: the same or another system, with the settings that both have."""
     target = variant.target
     made = make_target(target, plan.model_copy(update={"settings": {target: variant.settings}}))
     name, knob = made.unprotected, made.privacy
@@ -200,36 +201,36 @@ def _twin(variant: Variant, plan: Plan) -> Variant | None:
 
 
 def _settings(target: str, plan: Plan, fields: Mapping[str, str]) -> Settings:
-    """The plan's settings of a target with these values over them; checked by making it."""
+    """The plan's settings of a target, overridden by these values and checked by making it."""
     given: Settings = dict(plan.settings.get(target, {}))
     named = {field: value for field, value in fields.items() if field != PRIVACY}
     texts = [f"{target}.{field}={value}" for field, value in named.items()]
-    given = over(given, settings_of(texts).get(target, {}))
+    given = merge_settings(given, settings_of(texts).get(target, {}))
     made = make_target(target, plan.model_copy(update={"settings": {target: given}}))
     if PRIVACY in fields:
         factor, knob = noise_factor(fields[PRIVACY]), made.privacy
         if knob is None:
             raise InputError(
-                f"Expected settings of {target} under which noise buys privacy, got {given}. Leave "
+                f"Expected settings of {target} with a noise setting, got {given}. Leave "
                 f"{PRIVACY} out, or give another protection."
             )
         for place, value in knob.turned(made, factor).items():
             part, _, field = place.rpartition(".")
-            given = over(given, {part: {field: value}} if part else {field: value})
+            given = merge_settings(given, {part: {field: value}} if part else {field: value})
         make_target(target, plan.model_copy(update={"settings": {target: given}}))
     return given
 
 
 def noise_factor(text: str) -> float:
-    """How many times the noise, as a number above 0; InputError otherwise."""
+    """Parses the multiple of the noise, a number above 0; InputError otherwise."""
     try:
         factor = float(text)
     except ValueError:
         factor = 0.0
     if not 0.0 < factor < float("inf"):
         raise InputError(
-            f"Expected {PRIVACY} above 0, how many times the noise, got {text!r}. Give for example "
-            "4."
+            f"Expected {PRIVACY} above 0, as a multiple of the noise, got {text!r}. Give for "
+            "example 4."
         )
     return factor
 
@@ -252,7 +253,7 @@ def _has(target: str, axis: Axis, axes: Sequence[Axis], plan: Plan) -> bool:
 
 
 def _place(target: str, axis: Axis) -> str:
-    """The setting of an axis by its place, whatever it is called; InputError if there is none."""
+    """The dotted name of an axis's setting, whatever its alias; InputError without one."""
     if axis.field == PRIVACY:
         return PRIVACY
     settings = settings_of([f"{target}.{axis.field}={axis.values[0]}"])[target]
@@ -272,29 +273,29 @@ def _all_fields(targets: Sequence[str]) -> set[str]:
 
 
 def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
-    """The figures of one training, a row each."""
+    """The figures of one training, one row each."""
     training = partial(SweepRow, variant=place, seed=seed)
     for row in record.utility:
-        alike = partial(training, metric=row.metric, view=row.protocol)
-        yield alike(
+        make = partial(training, metric=row.metric, view=row.protocol)
+        yield make(
             kind="utility",
             **_interval(row),
             baseline=None if row.baseline is None else row.baseline.value,
             random=row.random,
         )
         if row.baseline is not None:
-            yield alike(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
+            yield make(kind="ahead", **_interval(row.baseline.difference), baseline=0.0)
     for attack in record.attacks:
         broken = f", {BEYOND}" if beyond_protocol(attack) else ""
         metric = f"{attack.attack}: {attack.metric}"
-        alike = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
-        yield alike(kind="attack", **_interval(attack), baseline=attack.baseline)
+        make = partial(training, metric=metric, view=f"{attack.vantage}{broken}")
+        yield make(kind="attack", **_interval(attack), baseline=attack.baseline)
         if attack.ahead is not None:
-            yield alike(kind="gain", **_interval(attack.ahead), baseline=0.0)
-    # A scope may be spoken of several times: the strictest claim, the best proof, the worst shown.
+            yield make(kind="gain", **_interval(attack.ahead), baseline=0.0)
+    # Several findings may have one scope: the smallest claim, upper bound, largest lower bound.
     epsilons: dict[tuple[Kind, str], tuple[float, str]] = {}
     for finding in record.findings:
-        # What holds in a game's small world, of fewer rounds and users, is no bound on the data's.
+        # A bound for a game, with fewer rounds and users, is not a bound for the data.
         world = " / ".join(filter(None, (f"{finding.scope}", finding.game)))
         view = world + (f"{AT_DELTA}{finding.delta:g}" if finding.delta else "")
         claim, proof, leak = finding.claim, finding.accounted, finding.shown
@@ -304,8 +305,8 @@ def figures_of(place: int, seed: int, record: Record) -> Iterator[SweepRow]:
         bounds += [("proved", proof.epsilon, _basis(proof), min)] if proof is not None else []
         bounds += [("shown", leak.epsilon, _basis(leak), max)] if leak is not None else []
         for kind, epsilon, basis, better in bounds:
-            other = epsilons.get((kind, view), (epsilon, basis))
-            epsilons[kind, view] = better(other, (epsilon, basis))
+            best = epsilons.get((kind, view), (epsilon, basis))
+            epsilons[kind, view] = better(best, (epsilon, basis))
     for (kind, view), (epsilon, basis) in epsilons.items():
         yield training(kind=kind, metric="epsilon", view=view, value=epsilon, basis=basis)
 
@@ -316,7 +317,7 @@ def _interval(figure: UtilityRow | AttackRow | FurtherFigure) -> dict[str, float
 
 
 def _basis(bound: Bound) -> str:
-    """What a bound rests on: its method, how sure it is, its samples and assumptions."""
+    """The basis of a bound: its method, confidence, number of samples and assumptions."""
     lower = bound.side is Side.LOWER
     samples = "" if bound.samples is None else f"{bound.samples:,} samples"
     parts = (bound.source, sure_words(bound) if lower else "", samples, assumption_words(bound))
@@ -327,68 +328,68 @@ _Key = tuple[int, str, str, str]
 
 
 def _grouped(rows: Sequence[SweepRow]) -> dict[_Key, list[SweepRow]]:
-    """The rows of one figure, by variant, kind, metric and view."""
+    """The rows of each figure, by variant, kind, metric and view."""
     groups: dict[_Key, list[SweepRow]] = defaultdict(list)
     for row in rows:
         groups[row.variant, row.kind, row.metric, row.view].append(row)
     return groups
 
 
-def overall(rows: Sequence[SweepRow], asked: int, confidence: float) -> Iterator[OverTrainingsRow]:
-    """Every figure over the trainings of its variant, of which so many were asked for.
+def overall(rows: Sequence[SweepRow], count: int, confidence: float) -> Iterator[OverTrainingsRow]:
+    """Every figure over the trainings of its variant, of which the plan has ``count``.
 
-    A training that showed nothing counts as one that showed 0.
+    A training without a lower bound counts as one with the lower bound 0.
     """
     for (place, kind, metric, view), group in _grouped(rows).items():
         values = [row.value for row in group]
         ends = [(row.ci_low, row.ci_high) for row in group]
-        said = {"variant": place, "kind": kind, "metric": metric, "view": view}
-        said["basis"] = group[0].basis
-        said["baseline"] = _mean([row.baseline for row in group])
-        said["random"] = _mean([row.random for row in group])
+        shared = {"variant": place, "kind": kind, "metric": metric, "view": view}
+        shared["basis"] = group[0].basis
+        shared["baseline"] = _mean([row.baseline for row in group])
+        shared["random"] = _mean([row.random for row in group])
         if kind in ("claimed", "proved", "shown"):
-            # What is claimed or proved is the same of every training, or the larger one holds.
-            missing = [0.0] * (asked - len(values))
-            value = shown([*values, *missing]) if kind == "shown" else max(values)
-            yield OverTrainingsRow(**said, value=value, trainings=len(values))
+            # Claims and proofs are the same for every training, or the larger one holds for all.
+            missing = [0.0] * (count - len(values))
+            value = lower_median([*values, *missing]) if kind == "shown" else max(values)
+            yield OverTrainingsRow(**shared, value=value, trainings=len(values))
             continue
         lows, highs = (
             [float(end) for end in side if end is not None] for side in zip(*ends, strict=True)
         )
-        yield _combined(said, values, lows, highs, asked, confidence)
+        yield _combined(shared, values, lows, highs, count, confidence)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean of those that are there."""
-    found = [value for value in values if value is not None]
-    return math.fsum(found) / len(found) if found else None
+    """The mean of the values that are not None; None without any."""
+    numbers = [value for value in values if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def _combined(
-    said: dict[str, object],
+    shared: dict[str, object],
     values: Sequence[float],
     lows: Sequence[float],
     highs: Sequence[float],
-    asked: int,
+    count: int,
     confidence: float,
 ) -> OverTrainingsRow:
-    """A figure over trainings; of fewer than were asked for without interval, which would lie."""
-    found = over_trainings(values, lows, highs, confidence)
-    whole = found.trainings == asked
-    several = whole and asked > 1
+    """A figure over trainings; without an interval if fewer than ``count`` trainings have it."""
+    figure = over_trainings(values, lows, highs, confidence)
+    complete = figure.trainings == count
+    several = complete and count > 1
     return OverTrainingsRow(
-        **said,
-        value=found.value,
-        ci_low=found.ci_low if whole else None,
-        ci_high=found.ci_high if whole else None,
-        next_low=found.next_low if several else None,
-        next_high=found.next_high if several else None,
-        trainings=found.trainings,
+        **shared,
+        value=figure.value,
+        ci_low=figure.ci_low if complete else None,
+        ci_high=figure.ci_high if complete else None,
+        next_low=figure.next_low if several else None,
+        next_high=figure.next_high if several else None,
+        trainings=figure.trainings,
     )
 
 
 def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> Iterator[SweepRow]:
-    """Utility over that of the twin, training by training with the same seed; larger is better."""
+    """Utility divided by the noiseless counterpart's, per training seed; larger is better."""
     groups = _grouped([row for row in rows if row.kind == "utility"])
     for (place, kind, metric, view), group in groups.items():
         twin = grid[place].twin
@@ -398,12 +399,12 @@ def ratios(rows: Sequence[SweepRow], grid: Sequence[Variant | VariantRow]) -> It
         for row in group:
             if row.seed in beside and (ratio := _ratio(row, beside[row.seed])) is not None:
                 value, width = ratio
-                said = {"value": value, "ci_low": value - width, "ci_high": value + width}
-                yield row.model_copy(update={**said, "baseline": 1.0, "random": None})
+                figure = {"value": value, "ci_low": value - width, "ci_high": value + width}
+                yield row.model_copy(update={**figure, "baseline": 1.0, "random": None})
 
 
 def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
-    """One figure over another and its half-width, as if their users were others: rather wide."""
+    """The ratio of two figures and its half-width, as if their users differed: rather wide."""
     over, under = (twin, row) if row.metric in ERRORS else (row, twin)
     if under.value <= 0.0:
         return None
@@ -412,7 +413,7 @@ def _ratio(row: SweepRow, twin: SweepRow) -> tuple[float, float] | None:
 
 
 def _half(row: SweepRow) -> float:
-    """The longer side of an interval."""
+    """The longer half of an interval."""
     if row.ci_low is None or row.ci_high is None:
         return 0.0
     return max(row.value - row.ci_low, row.ci_high - row.value)

@@ -1,4 +1,4 @@
-"""Runs a sweep: a plan for each variant and training, all in one pool."""
+"""Runs a sweep: one plan for each variant and training, all in one pool of workers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.machine.progress import Observer
-from fedrec_auditor.auditor.machine.progress import shown as shown_progress
+from fedrec_auditor.auditor.machine.progress import show_progress as shown_progress
 from fedrec_auditor.auditor.plan.plan import Plan, check_plan, make_target
-from fedrec_auditor.auditor.plan.planned_data import planned
+from fedrec_auditor.auditor.plan.planned_data import plan_of_arguments
 from fedrec_auditor.auditor.plan.versions import versions
 from fedrec_auditor.auditor.run.checkpoints import Checkpoints
 from fedrec_auditor.auditor.run.resources import Resources, make_resources
 from fedrec_auditor.auditor.run.runner import record_of, run_audits
-from fedrec_auditor.auditor.run.tasks import Audit, left_out
+from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
 from fedrec_auditor.auditor.run.trainings import METHOD
 from fedrec_auditor.auditor.sweep.grid import (
     PRIVACY,
@@ -30,9 +30,9 @@ from fedrec_auditor.auditor.sweep.grid import (
     ratios,
     variants,
 )
-from fedrec_auditor.auditor.sweep.until import Condition, search
+from fedrec_auditor.auditor.sweep.noise_search import Condition, search
 from fedrec_auditor.reports.record import store
-from fedrec_auditor.reports.record.frontier import NOT_PLAYED, AnswerRow, VariantRow
+from fedrec_auditor.reports.record.frontier import NOT_RUN, AnswerRow, VariantRow
 from fedrec_auditor.reports.record.record import Record, Sweep
 from fedrec_auditor.reports.record.rows import leaves
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -52,18 +52,18 @@ def sweep(
     progress: bool | Observer | None = None,
     **fields: Any,
 ) -> Sweep:
-    """Audit ``targets`` under every combination of ``settings``, ``seeds`` trainings of each.
-
-    Left out, ``targets`` are those of ``audit``.
+    """Audits ``targets`` under every combination of ``settings``, with ``seeds`` trainings each.
 
     Parameters
     ----------
+    targets : names of systems; by default the targets of ``audit``.
     settings : texts such as "epsilon=1,2,4", for every target that has this setting, or
-        "fmf-ldp.reports=1,2" for one; "privacy=0.25,1,4" multiplies the noise of every system
-        that declares what buys privacy.
-    out : directory for sweep.json, tables and the page; finished tasks are kept there, and are not
+        "fmf-ldp.reports=1,2" for one target; "privacy=0.25,1,4" multiplies the noise of every
+        system that declares a noise setting.
+    seeds : number of trainings of each variant.
+    out : directory for sweep.json, tables and the page; finished tasks are stored there and do not
         run again when the grid grows.
-    fields : what else a ``Plan`` has: data, seed, quick, attacks, games, ...
+    fields : further fields of a ``Plan``: data, seed, quick, attacks, games, ...
 
     Raises InputError for anything wrong with the arguments or the data.
 
@@ -73,7 +73,7 @@ def sweep(
     >>> found.errors
     ()
     """
-    interactions, plan = planned({"targets": targets, **fields})
+    interactions, plan = plan_of_arguments({"targets": targets, **fields})
     texts = [settings] if isinstance(settings, str) else settings
     resources = make_resources(jobs, "cpu", memory)
     with shown_progress(progress) as observe:
@@ -89,7 +89,7 @@ def sweep(
 
 
 def axes_of(plan: Plan, texts: Sequence[str]) -> list[Axis]:
-    """The axes of these texts among the plan's targets; InputError for a wrong one."""
+    """Parses the axes of these texts for the plan's targets; InputError for a wrong text."""
     targets = plan.resolved().targets
     return [Axis.of(text, targets) for text in texts]
 
@@ -106,18 +106,18 @@ def run_sweep(
     until: Condition | None = None,
     interactions: Interactions | None = None,
 ) -> Sweep:
-    """Run what of the grid is not yet finished in ``out``, and leave its reports there.
+    """Runs the unfinished part of the grid in ``out``, and writes the sweep's reports there.
 
-    With ``until`` the noise of each target is searched for the least that keeps this condition,
-    and the grid is of all that were tried. InputError if ``out`` cannot be written, holds something
-    else, or a variant cannot be made.
+    With ``until`` it searches for the smallest noise of each target that keeps this condition, and
+    the grid has all factors of the search. Raises InputError if ``out`` cannot be written or has
+    other files, or if a variant cannot be made.
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
         raise InputError(f"Expected seeds from 1 to 1,000, got {seeds!r}. Give for example 3.")
     check_plan(plan, given=interactions is not None)
-    for note in left_out(plan):
+    for note in list_omissions(plan):
         logger.warning("%s", note)
-    # Attacks stay as they are asked for: a quick audit leaves slow ones out by itself.
+    # Attacks stay unresolved, because a quick audit itself leaves slow ones out.
     plan = plan.model_copy(update={"targets": plan.resolved().targets})
     if until is not None:
         until.check(plan)
@@ -132,32 +132,31 @@ def run_sweep(
         if until is not None:
             answers, axes = _search_noise(plan, axes, seeds, trainings, until)
             grid = variants(plan, axes)
-        found = trainings.sweep(plan, axes, grid, seeds)
+        swept = trainings.sweep(plan, axes, grid, seeds)
         more = [
-            f"{each.target}: the answer is by {each.trainings} trainings of its setting, of which "
-            f"the first {seeds} are here."
+            f"{each.target}: the answer rests on {each.trainings} trainings of its setting; this "
+            f"sweep has the first {seeds} of them."
             for each in answers
             if each.trainings > seeds
         ]
-        notes = (*found.notes, *more)
-        found = found.model_copy(update={"answers": tuple(answers), "notes": notes})
-        found.save(out)
-    return found
+        notes = (*swept.notes, *more)
+        swept = swept.model_copy(update={"answers": tuple(answers), "notes": notes})
+        swept.save(out)
+    return swept
 
 
 def _search_noise(
     plan: Plan, axes: Sequence[Axis], seeds: int, trainings: _Trainings, until: Condition
 ) -> tuple[list[AnswerRow], list[Axis]]:
-    """The least noise of each target, and the axes with what was tried."""
+    """The answer for each target, and the axes with all factors of the search."""
     if wrong := [axis.name for axis in axes if len(axis.values) > 1 or axis.field == PRIVACY]:
         raise InputError(
-            f"Expected one value a setting where the noise is searched for, got {wrong[0]} with "
-            "others. Give one, and leave privacy out."
+            f"Expected one value per setting in a search for noise, got several of {wrong[0]}. "
+            "Give one, and leave privacy out."
         )
     if fixed := [name for name in plan.targets if make_target(name, plan).privacy is None]:
         raise InputError(
-            f"Expected systems that say what buys privacy, got {fixed[0]}, which has no noise. "
-            "Leave it out."
+            f"Expected systems with a noise setting, got {fixed[0]} without one. Leave it out."
         )
     answers, tried = [], list(axes)
     for target in plan.targets:
@@ -175,46 +174,44 @@ def _search_noise(
 
 
 def _refuse_others(out: Path, plan: Plan, grid: Sequence[Variant], seeds: int) -> None:
-    """InputError where ``out`` holds an audit, a sweep of another plan, or more of this one."""
+    """Raises InputError if ``out`` has an audit, a sweep of another plan, or a larger sweep."""
     if (out / store.RECORD).exists():
         raise InputError(
             f"Expected a sweep or nothing in {out}, got the report of an audit. Give another "
             "directory with --out."
         )
-    before = Sweep.found(out)
+    before = Sweep.load(out)
     if before is None:
         return
-    ours, theirs = _common(plan.model_dump(mode="json")), _common(before.plan)
-    if differ := sorted(
-        key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)
-    ):
+    new, old = _common(plan.model_dump(mode="json")), _common(before.plan)
+    if differ := sorted(key for key in new.keys() | old.keys() if new.get(key) != old.get(key)):
         raise InputError(
             f"Expected a sweep of this plan or none in {out}, got one with other "
             f"{', '.join(differ)}. Give another directory with --out, or --force to replace it."
         )
-    kept = {each.key for each in grid}
+    keys = {each.key for each in grid}
     lost = [
         each
         for each in before.variants
-        if (each.target, tuple(sorted(each.settings.items()))) not in kept
+        if (each.target, tuple(sorted(each.settings.items()))) not in keys
     ]
     fewer = sorted(set(before.seeds) - set(_seeds(plan, seeds)))
     if grid and (lost or fewer):
         less = f"training {fewer[0]}" if fewer else f"{lost[0].target} with {lost[0].settings}"
         raise InputError(
-            f"Expected a grid that holds all of the sweep in {out}, got one without {less}. Add "
-            "it, give another directory with --out, or --force to replace the sweep."
+            f"Expected a grid with all of the sweep in {out}, got one without {less}. Add it, give "
+            "another directory with --out, or --force to replace the sweep."
         )
 
 
 def _common(plan: dict[str, object]) -> dict[str, object]:
-    """What all trainings of a sweep share, but for what may grow."""
+    """The part of a plan that all trainings of a sweep share and that must not change."""
     grows = ("targets", "settings")
     return {key: value for key, value in store.plain(plan).items() if key not in grows}
 
 
 def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
-    """The seeds of so many trainings of a variant."""
+    """The seeds of ``count`` trainings of a variant."""
     return tuple(range(plan.seed, plan.seed + count))
 
 
@@ -222,7 +219,10 @@ def _seeds(plan: Plan, count: int) -> tuple[int, ...]:
 class _Trainings:
     """Trains the variants of a grid, and measures attacks and utility on each training.
 
-    ``interactions`` are the data where they are in memory.
+    resources: workers, device and memory.
+    out: directory of finished tasks, if any.
+    observe: receives the progress.
+    interactions: the data, if they are in memory.
     """
 
     resources: Resources
@@ -231,7 +231,7 @@ class _Trainings:
     interactions: Interactions | None
 
     def sweep(self, plan: Plan, axes: Sequence[Axis], grid: Sequence[Variant], count: int) -> Sweep:
-        """The sweep of a grid, with ``count`` trainings of each variant."""
+        """Runs the sweep of a grid, with ``count`` trainings of each variant."""
         seeds = _seeds(plan, count)
         cells = [(place, seed) for place in range(len(grid)) for seed in seeds]
         records = self._records(plan, grid, cells)
@@ -272,7 +272,7 @@ class _Trainings:
     def _records(
         self, plan: Plan, grid: Sequence[Variant], cells: Sequence[tuple[int, int]]
     ) -> list[Record]:
-        """The record of each cell, a place in the grid and a seed; all run in one pool."""
+        """Runs all cells (index in the grid, seed) in one pool; returns the record of each."""
         started = time.perf_counter()
         audits: list[Audit] = []
         for place, seed in cells:
@@ -294,10 +294,10 @@ class _Trainings:
 
 
 def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tuple[str, ...]:
-    """The notes of all trainings, what was not played, and how twins differ, each once."""
+    """The notes of all trainings, attacks that did not run, and differences of counterparts."""
     notes = [note for record in records for note in record.notes]
     notes += [
-        f"{row.target}: {row.attack}{NOT_PLAYED}{row.reason}"
+        f"{row.target}: {row.attack}{NOT_RUN}{row.reason}"
         for record in records
         for row in record.skipped
     ]
@@ -306,21 +306,21 @@ def _notes(plan: Plan, grid: Sequence[Variant], records: Sequence[Record]) -> tu
 
 
 def _twin_words(variant: Variant, grid: Sequence[Variant], plan: Plan) -> str:
-    """In which settings, beside protection, the twin of another name differs as it is trained."""
+    """A note on settings, beside protection, in which a counterpart of another name differs."""
     if variant.twin is None or (twin := grid[variant.twin]).target == variant.target:
         return ""
-    made, other = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))
-    ours, theirs = (dict(numbers(each)) for each in (made, other))
+    systems = (make_target(each.target, each.plan(plan, 0)) for each in (variant, twin))
+    own, twins = (dict(numbers(each)) for each in systems)
     differ = [
-        f"{name} {theirs[name]:g} instead of {ours[name]:g}"
-        for name in sorted(ours.keys() & theirs.keys())
-        if ours[name] != theirs[name]
+        f"{name} {twins[name]:g} instead of {own[name]:g}"
+        for name in sorted(own.keys() & twins.keys())
+        if own[name] != twins[name]
     ]
     if not differ:
         return ""
     return (
-        f"{twin.target}, beside which {variant.target} stands, has {', '.join(differ)}: "
-        "utility over it is not the price of protection alone."
+        f"{twin.target}, the noiseless counterpart of {variant.target}, has {', '.join(differ)}: "
+        "relative utility is not the price of protection alone."
     )
 
 

@@ -1,4 +1,4 @@
-"""``assert_ldp``: a privacy ratio tested like any other property."""
+"""``assert_ldp``: tests the epsilon of a mechanism like any other property."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def assert_ldp(
     trace: bool = True,
     allow: Collection[str] = (),
 ) -> Verification:
-    """Fail if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
+    """Fails if ``mechanism`` is shown not to be (epsilon, delta)-LDP, or if a check failed.
 
-    It fails too if so small a sample could not have shown it (INCONCLUSIVE). The arguments are
-    those of ``fedrec_auditor.verify_ldp`` but for ``progress``, and ``allow`` names checks that may
-    fail, such as ("floating point",), or "inconclusive". The AssertionError says the pair of
-    inputs, the event, its two probabilities and their ratio against e^epsilon, every check, and (if
-    it can be pasted) the call that repeats it. Passing is no proof: what was not refuted is
-    returned as a ``Verification``.
+    Also fails if the sample is too small to show this (INCONCLUSIVE). The arguments are those of
+    ``fedrec_auditor.verify_ldp`` except ``progress``. ``allow`` names checks that may fail, such as
+    ("floating point",), or "inconclusive".
+
+    The AssertionError gives the pair of inputs, the event, its two probabilities and their ratio
+    against e^epsilon, every check, and the call that repeats the test, if it can be pasted. Passing
+    is not a proof: the returned ``Verification`` says what was not refuted.
 
     Raises InputError for arguments that ``verify_ldp`` refuses, and for an unknown check.
 
@@ -54,20 +55,20 @@ def assert_ldp(
         "seed": seed,
         "trace": None if trace else False,
     }
-    found = verify_ldp(mechanism, **{**settings, "trace": trace}).waiving(allow)
-    if found.unwaived(allow) or Gate(allow=allow).code([found.verdict]):
-        settings["samples"] = found.needed or samples
+    verification = verify_ldp(mechanism, **{**settings, "trace": trace}).waiving(allow)
+    if verification.unwaived(allow) or Gate(allow=allow).code([verification.verdict]):
+        settings["samples"] = verification.needed or samples
         again = _again(mechanism, settings)
         name = Sampler.of(mechanism).name
-        raise AssertionError("\n".join([name, found.describe(allow=allow), *again]))
-    return found
+        raise AssertionError("\n".join([name, verification.describe(allow=allow), *again]))
+    return verification
 
 
 def _again(mechanism: Any, settings: dict[str, Any]) -> list[str]:
-    """The call that repeats it, where it can be pasted: a function of a module, plain inputs.
+    """The call that repeats the test, if it can be pasted: a module's function, plain inputs.
 
-    Nothing for methods, lambdas and objects, nor for inputs such as arrays and strategies, whose
-    words are no Python.
+    Empty for methods, lambdas and objects, and for inputs such as arrays and strategies, whose text
+    is not Python code.
     """
     name = getattr(mechanism, "__name__", "")
     module = sys.modules.get(getattr(mechanism, "__module__", None) or "")

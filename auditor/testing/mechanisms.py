@@ -1,7 +1,7 @@
 """The contract of a mechanism: a test class to extend, whose ``subject`` is a ``Case``.
 
-Statistical laws use one fixed seed and refuse at p < 1e-9 divided by the number of inputs
-compared (Bonferroni): a sound mechanism fails one suite in a thousand million.
+Statistical laws use one fixed seed and refuse at p < 1e-9 divided by the number of inputs compared
+(Bonferroni): a correct mechanism fails one suite in a thousand million.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ P_VALUE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A mechanism with inputs to try, (n, *domain shape), and all its outputs if they are few.
+    """A mechanism with inputs to try.
 
-    For densities, ``cdf(outputs, value)`` makes every output uniform on the unit cube, of the
-    outputs' shape: entry by entry the cumulative distribution given the entries before it, worked
-    out without ``log_prob``. The inputs of a ``PrivacyCurve`` mechanism hold its worst pair.
-
-    Where the density is constant on pieces of the line for all ``inputs``, ``outputs`` has one of
-    each piece, and ``edges`` are the pieces' ends.
+    - ``inputs``: (n, *domain shape); for a ``PrivacyCurve`` mechanism they include its worst pair.
+    - ``outputs``: all outputs, if there are few.
+    - ``cdf``: for densities, ``cdf(outputs, value)`` maps outputs to uniform numbers on the unit
+      cube, of the same shape: per entry, the cumulative distribution given the entries before it,
+      computed without ``log_prob``.
+    - ``edges``: if the density is constant on pieces of the line for all ``inputs``, the ends of
+      the pieces; ``outputs`` then has one output per piece.
     """
 
     mechanism: Mechanism
@@ -64,11 +65,11 @@ class MechanismContract:
     def test_shapes(self) -> None:
         """Outputs have shape (*size, *output_shape), and the batch broadcasts to size."""
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(1)
-        one, shape, n = inputs[0], mechanism.output_shape, len(inputs)
+        single, shape, n = inputs[0], mechanism.output_shape, len(inputs)
         for value, size, batch in (
-            (one, None, ()),
-            (one, (4, 5), (4, 5)),
-            (one, (0,), (0,)),
+            (single, None, ()),
+            (single, (4, 5), (4, 5)),
+            (single, (0,), (0,)),
             (inputs, None, (n,)),
             (inputs, (3, n), (3, n)),
         ):
@@ -78,7 +79,7 @@ class MechanismContract:
         assert mechanism.log_prob(outputs[None], inputs[:, None]).shape == (n, n)
 
     def test_determinism(self) -> None:
-        """Equal generators give equal outputs; different ones differ where anything is drawn."""
+        """Equal generators give equal outputs; different ones do not, unless these are certain."""
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         size = (200, len(inputs))
         first, again, other = (mechanism.randomize(inputs, _rng(s), size) for s in (3, 3, 4))
@@ -87,7 +88,7 @@ class MechanismContract:
         assert np.array_equal(first, other) == certain, "its generator is not used"
 
     def test_domain(self) -> None:
-        """Inputs outside the domain are refused, NaN too, by sampling and by log_prob."""
+        """Sampling and log_prob refuse inputs outside the domain, and NaN."""
         mechanism, one = self.subject.mechanism, self.subject.inputs[0]
         output = mechanism.randomize(one, _rng(1))
         for bad in (mechanism.domain.high + 0.5, mechanism.domain.low - 0.5, math.nan):
@@ -111,17 +112,17 @@ class MechanismContract:
     def test_frequencies(self) -> None:
         """Samples follow log_prob: chi-square over outputs, Kolmogorov-Smirnov for densities.
 
-        Drawn for all inputs at once, and for the last one alone.
+        Samples are drawn for all inputs at once, and for the last input alone.
         """
         mechanism, inputs, rng = self.subject.mechanism, self.subject.inputs, _rng(20261121)
         drawn = mechanism.randomize(inputs, rng, (SAMPLES, len(inputs)))
         samples = [*np.moveaxis(drawn, 1, 0), mechanism.randomize(inputs[-1], rng, (SAMPLES,))]
         for value, sample in zip([*inputs, inputs[-1]], samples, strict=True):
             p = _fit(self.subject, value, sample)
-            assert p > P_VALUE / len(samples), f"samples of {value} do not follow it (p = {p:.1e})"
+            assert p > P_VALUE / len(samples), f"log_prob misfits samples of {value} (p = {p:.1e})"
 
     def test_worst_case(self) -> None:
-        """No pair of inputs of the domain, and no output, beats the worst-case set."""
+        """No log-ratio of an output, for any pair of inputs, exceeds that of the worst case."""
         case, rng = self.subject, _rng(5)
         outputs = _afar(case, rng) if case.outputs is None else case.outputs
         table = case.mechanism.log_prob(outputs[None], _inputs(case, rng)[:, None])
@@ -135,7 +136,7 @@ class MechanismContract:
             assert bound.epsilon >= worst - 1e-9, f"a log-ratio of {worst} beats {bound.epsilon}"
 
     def test_curve(self) -> None:
-        """A ``PrivacyCurve``, where it states one, is that of sampled losses, never below it."""
+        """A ``PrivacyCurve``, if it states one, agrees with sampled losses."""
         mechanism, inputs = self.subject.mechanism, self.subject.inputs
         if not isinstance(mechanism, PrivacyCurve):
             return
@@ -145,12 +146,12 @@ class MechanismContract:
         # Means of numbers in [0, 1]: Hoeffding's inequality, for every pair and epsilon.
         error = math.sqrt(math.log(4 * len(inputs) ** 2 / P_VALUE) / (2 * SAMPLES))
         curve = {epsilon: mechanism.delta(epsilon) for epsilon in (0.0, 0.3, 1.0, 2.0)}
-        assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"no curve: {curve}"
+        assert all(0 <= b <= a <= 1 for a, b in pairwise(curve.values())), f"invalid: {curve}"
         for epsilon, stated in curve.items():
             spent = (-np.expm1(np.minimum(epsilon - loss, 0.0)).mean(axis=0) for loss in losses)
-            shown = max(each.max() for each in spent)
-            assert abs(shown - stated) <= error, (
-                f"at {epsilon} the curve is at {stated}, samples at {shown}"
+            sampled = max(each.max() for each in spent)
+            assert abs(sampled - stated) <= error, (
+                f"delta at epsilon {epsilon} is {stated} by the curve, {sampled} by samples"
             )
 
     def test_event(self) -> None:
@@ -160,11 +161,11 @@ class MechanismContract:
         readers = [accountant for accountant in all_accountants() if accountant.supports(event)]
         assert readers, f"no accountant reads {event}"
         for delta in (d for d in (0.0, 1e-6, 0.01, 0.3) if has_curve(mechanism, d)):
-            shown = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
+            exact = exact_lower_bound(mechanism, ONE_REPORT, delta).epsilon
             for accountant in readers:
-                owed = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
-                assert owed >= shown - 1e-9, (
-                    f"at delta {delta:g}, {accountant} charges {owed:.6g} and {shown:.6g} is shown"
+                charged = accountant.bound(event, delta=delta, scope=ONE_REPORT).epsilon
+                assert charged >= exact - 1e-9, (
+                    f"at delta {delta:g}, {accountant} charges {charged:.6g}, less than {exact:.6g}"
                 )
 
 
@@ -181,7 +182,10 @@ def _density(case: Case, value: Any) -> None:
 
 
 def _joint_density(case: Case, value: Any) -> None:
-    """Entry k depends on the entries up to k only, so the Jacobian is its diagonal's product."""
+    """The density from the Jacobian of ``cdf``.
+
+    Entry k depends on entries up to k only, so that the Jacobian is the product of its diagonal.
+    """
     assert case.cdf is not None
     drawn = case.mechanism.randomize(value, np.random.default_rng(7), (50,))
     slopes = np.zeros(len(drawn))
@@ -190,29 +194,29 @@ def _joint_density(case: Case, value: Any) -> None:
         step[index] = 1e-4 * drawn[(slice(None), *index)].std()
         rise = case.cdf(drawn + step, value) - case.cdf(drawn - step, value)
         slopes += np.log(rise[(slice(None), *index)] / (2.0 * step[index]))
-    # A kink of the density within a step leaves a few of the outputs off by that step's share.
-    found = np.abs(case.mechanism.log_prob(drawn, value) - slopes)
-    np.testing.assert_allclose(np.sort(found)[: -len(found) // 10], 0.0, atol=1e-5)
+    # A kink of the density within a step makes a few differences inaccurate: drop a tenth.
+    errors = np.abs(case.mechanism.log_prob(drawn, value) - slopes)
+    np.testing.assert_allclose(np.sort(errors)[: -len(errors) // 10], 0.0, atol=1e-5)
 
 
 def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
     if case.outputs is None:
-        assert case.cdf is not None, "a case needs all outputs, or a cdf to hold samples against"
+        assert case.cdf is not None, "Expected a case with outputs or a cdf, got neither. Give one."
         uniform = case.cdf(sample, value).reshape(len(sample), -1)
         columns = list(uniform.T)
         if uniform.shape[1] > 1:
             signs = np.random.default_rng(8).choice([-1.0, 1.0], (uniform.shape[1], 3))
             columns += list(stats.norm.cdf(stats.norm.ppf(uniform) @ signs / len(signs) ** 0.5).T)
-        least = min(float(stats.kstest(c, "uniform", method="asymp").pvalue) for c in columns)
-        return min(1.0, len(columns) * least)
-    codes, seen = _codes(case, sample)
-    assert np.isin(seen, codes).all(), f"an impossible output was drawn for input {value}"
-    counts = np.array([(seen == code).sum() for code in codes])
+        smallest = min(float(stats.kstest(c, "uniform", method="asymp").pvalue) for c in columns)
+        return min(1.0, len(columns) * smallest)
+    codes, drawn = _codes(case, sample)
+    assert np.isin(drawn, codes).all(), f"an impossible output was drawn for input {value}"
+    counts = np.array([(drawn == code).sum() for code in codes])
     expected = case.probabilities(value) * len(sample)
     assert not counts[expected == 0].any(), f"an impossible output was drawn for input {value}"
     rare = expected < 5.0
     if rare.any():
-        counts, expected = (np.r_[kept[~rare], kept[rare].sum()] for kept in (counts, expected))
+        counts, expected = (np.r_[bins[~rare], bins[rare].sum()] for bins in (counts, expected))
     possible = expected > 0
     if possible.sum() < 2:
         return 1.0
@@ -221,7 +225,7 @@ def _fit(case: Case, value: Any, sample: NDArray[Any]) -> float:
 
 
 def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """A number for each output of the case, and for each of the sample."""
+    """A number for each output of the case, and for each output of the sample."""
     assert case.outputs is not None
     if case.edges is not None:
         return np.arange(len(case.outputs)), np.searchsorted(case.edges, sample, side="right") - 1
@@ -233,7 +237,7 @@ def _codes(case: Case, sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _afar(case: Case, rng: np.random.Generator) -> NDArray[Any]:
-    """Outputs from near to far beyond where any is likely, in drawn directions."""
+    """Outputs from likely ones to far tails, in random directions."""
     if not case.mechanism.output_shape and math.isfinite(case.mechanism.domain.low):
         far = 40.0 * (case.mechanism.domain.high - case.mechanism.domain.low)
         return np.linspace(-far, far, 2001)

@@ -1,6 +1,6 @@
 """The pytest plugin: the fixture ``assert_ldp``, and options that set its defaults for a run.
 
-pytest imports this file in every project, so it imports nothing else at first.
+pytest imports this file in every project, so that it imports only pytest at first.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import pytest
 if TYPE_CHECKING:
     from fedrec_auditor.auditor.verification import Verification
 
-# The asserts of the contracts are for people to read.
+# Pytest rewrites the asserts of the contracts, so that failures show values.
 for _contract in ("mechanisms", "targets"):
     pytest.register_assert_rewrite(f"fedrec_auditor.auditor.testing.{_contract}")
 
 _OPTIONS = {
-    "samples": (int, "Draws per input of assert_ldp, where the test does not say."),
-    "confidence": (float, "Confidence of assert_ldp, where the test does not say."),
-    "seed": (int, "Seed of assert_ldp, where the test does not say."),
+    "samples": (int, "Draws per input of assert_ldp, unless the test sets them."),
+    "confidence": (float, "Confidence of assert_ldp, unless the test sets it."),
+    "seed": (int, "Seed of assert_ldp, unless the test sets it."),
 }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --ldp-samples, --ldp-confidence and --ldp-seed."""
+    """Adds --ldp-samples, --ldp-confidence and --ldp-seed."""
     group = parser.getgroup("ldp", "local differential privacy")
-    for name, (kind, said) in _OPTIONS.items():
-        group.addoption(f"--ldp-{name}", type=kind, default=None, help=said)
+    for name, (kind, text) in _OPTIONS.items():
+        group.addoption(f"--ldp-{name}", type=kind, default=None, help=text)
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +38,6 @@ def assert_ldp(pytestconfig: pytest.Config) -> Callable[..., Verification]:
 
     from fedrec_auditor.auditor import testing
 
-    asked = {name: pytestconfig.getoption(f"--ldp-{name}") for name in _OPTIONS}
-    said: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    return functools.partial(testing.assert_ldp, **said)
+    options = {name: pytestconfig.getoption(f"--ldp-{name}") for name in _OPTIONS}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    return functools.partial(testing.assert_ldp, **given)

@@ -1,8 +1,8 @@
-"""Arrays whose entries may be symbols: element-wise work on them decides nothing.
+"""Arrays whose entries may be symbols; element-wise operations on them need no decision.
 
-A ``TracedArray`` is an array of objects that says the type it stands for. What NumPy does element
-by element is applied entry by entry (NEP 13); its other functions work on the objects (NEP 18), or
-on plain arrays once the path has decided on every entry.
+A ``TracedArray`` is an array of objects that records the dtype it stands for. Element-wise NumPy
+functions are applied entry by entry (NEP 13). Other NumPy functions work on the objects (NEP 18),
+or on plain arrays after the path has decided on every entry.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
-from fedrec_auditor.auditor.tracing.lines import Line, converter, pick, to_item
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, converter, pick, to_item
 from fedrec_auditor.auditor.tracing.paths import NotTraced
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 
 class TracedArray(np.ndarray):
-    """Objects, each a plain value or a ``Symbol``; ``stands_for`` is the type of its entries."""
+    """An array of objects, each a plain value or a ``Symbol``; ``stands_for`` is their dtype."""
 
     stands_for: np.dtype[Any]
 
     @classmethod
     def of(cls, objects: Any, dtype: Any) -> TracedArray:
-        """An array of ``objects`` that stands for one of ``dtype``."""
+        """An array of ``objects`` that stands for an array of ``dtype``."""
         array = np.asarray(objects, dtype=object).view(cls)
         array.stands_for = np.dtype(dtype)
         return array
 
     @classmethod
     def typed(cls, objects: Any, dtype: Any) -> TracedArray:
-        """The same, each entry as the number of NumPy that it is in such an array."""
-        return cls.of(_each(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
+        """An array of ``objects``, each converted as in an array of ``dtype``."""
+        return cls.of(_entrywise(converter(dtype))(np.asarray(objects, dtype=object)), dtype)
 
     def __array_finalize__(self, origin: Any) -> None:
         self.stands_for = getattr(origin, "stands_for", np.dtype(np.float64))
 
     @property
     def dtype(self) -> Any:
-        """The type of the entries that it stands for."""
+        """The dtype that the array stands for."""
         return self.stands_for
 
     @property
@@ -51,12 +51,12 @@ class TracedArray(np.ndarray):
         return self.view(np.ndarray)
 
     def plain(self) -> Any:
-        """The array that the path decides on; NotTraced where noise has a density."""
+        """A plain array, after the path has decided on every entry; NotTraced for densities."""
         entries = [e.plain() if isinstance(e, Symbol) else e for e in self.objects.ravel()]
         return np.array(entries, dtype=self.stands_for).reshape(self.shape)
 
     def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
-        """The same entries as another type."""
+        """The array with its entries converted to another dtype."""
         return TracedArray.typed(self.objects, dtype)
 
     def __getitem__(self, index: Any) -> Any:
@@ -64,8 +64,8 @@ class TracedArray(np.ndarray):
             if index.dtype.kind == "b" and index.shape == self.shape and _symbolic(index):
                 return MaskedEntries(self, index)
             index = index.plain()
-        found = self.objects[_plain_index(index)]
-        return TracedArray.of(found, self.stands_for) if isinstance(found, np.ndarray) else found
+        result = self.objects[_plain_index(index)]
+        return TracedArray.of(result, self.stands_for) if isinstance(result, np.ndarray) else result
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(index, TracedArray):
@@ -73,16 +73,16 @@ class TracedArray(np.ndarray):
                 full = isinstance(value, MaskedEntries) and value.follows(index)
                 if full or not np.ndim(value):
                     value = value.values.objects if full else objects_of(value)
-                    value = _each(converter(self.stands_for))(value)
-                    self.objects[...] = _each(pick)(index.objects, value, self.objects)
+                    value = _entrywise(converter(self.stands_for))(value)
+                    self.objects[...] = _entrywise(pick)(index.objects, value, self.objects)
                     return
             index = index.plain()
         if isinstance(value, MaskedEntries):
             value = value.plain()
         places = _plain_index(index)
-        if isinstance(value, Symbol):  # or NumPy would put the box into the array
+        if isinstance(value, Symbol):  # else NumPy would store the 0-dimensional array itself
             places = (*places, ...) if isinstance(places, tuple) else (places, ...)
-        self.objects[places] = _each(converter(self.stands_for))(objects_of(value))
+        self.objects[places] = _entrywise(converter(self.stands_for))(objects_of(value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
@@ -93,31 +93,31 @@ class TracedArray(np.ndarray):
         symbolic = any(map(_symbolic, inputs))
         if not symbolic:
             plain = map(_decided, inputs)
-            found: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
+            result: Any = _boxed(getattr(ufunc, method)(*plain, **options, **given))
         elif ufunc.signature is not None:
-            found = getattr(ufunc, method)(*map(objects_of, inputs), **options)
+            result = getattr(ufunc, method)(*map(objects_of, inputs), **options)
             dtype = np.result_type(*(getattr(v, "dtype", type(v)) for v in inputs))
         elif method == "__call__":
-            found = _each(ufunc)(*map(objects_of, inputs))
+            result = _entrywise(ufunc)(*map(objects_of, inputs))
             dtype = _type(ufunc, inputs, **given)
         else:
             both = inputs if method == "outer" else inputs[:1]
             dtype = _type(getattr(ufunc, method), both, **given)
             adding = ufunc in (np.add, np.multiply)
             inputs = (inputs[0].astype(dtype), *inputs[1:]) if adding else inputs
-            found = getattr(_each(ufunc), method)(*map(objects_of, inputs), **options)
+            result = getattr(_entrywise(ufunc), method)(*map(objects_of, inputs), **options)
         if symbolic:
-            array = isinstance(found, np.ndarray)
-            found = _finished(found, dtype, inputs) if array else apply(converter(dtype), found)
+            array = isinstance(result, np.ndarray)
+            result = _finished(result, dtype, inputs) if array else apply(converter(dtype), result)
         if out is None:
-            return found
-        if not isinstance(out[0], TracedArray) and isinstance(found, TracedArray):
-            if _symbolic(found):
-                raise NotTraced("random numbers are written into an array that holds plain ones")
-            found = found.plain()
+            return result
+        if not isinstance(out[0], TracedArray) and isinstance(result, TracedArray):
+            if _symbolic(result):
+                raise NotTraced("random draws are written into an array that holds plain numbers")
+            result = result.plain()
         if symbolic and not np.can_cast(dtype, out[0].dtype, "same_kind"):
             raise TypeError(f"Cannot cast ufunc output from {dtype} to {out[0].dtype}")
-        out[0][...] = found
+        out[0][...] = result
         return out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ class TracedArray(np.ndarray):
 
     def tolist(self) -> Any:
         """The entries as nested lists."""
-        return _each(to_item)(self.objects).tolist()
+        return _entrywise(to_item)(self.objects).tolist()
 
     def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:  # type: ignore[override]
         """``numpy.clip`` of the array."""
@@ -150,36 +150,37 @@ class TracedArray(np.ndarray):
         return TracedArray.of(self.objects.copy(), self.stands_for)
 
     def nonzero(self) -> Any:
-        """Where entries are not zero, on which the path decides."""
+        """Indices of the entries that are not zero, after the path has decided on every entry."""
         return _boxed(self.plain().nonzero())
 
     def view(self, *kind: Any) -> Any:  # type: ignore[override]
-        """Another view; NotTraced for one of the bytes as another type."""
+        """Another view; raises NotTraced for a view of the bytes as another type."""
         if kind and not (isinstance(kind[0], type) and issubclass(kind[0], np.ndarray)):
             raise NotTraced("the bytes of an array are read as another type")
         return super().view(*kind)
 
     def tobytes(self, *_: Any) -> bytes:
-        """The bytes of the array on which the path decides."""
+        """The bytes of the array, after the path has decided on every entry."""
         return bytes(self.plain().tobytes())
 
 
 class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
-    """``array[mask]`` where the mask depends on coins: what replaces it element by element.
+    """The entries ``array[mask]`` for a mask that depends on open draws.
 
-    Anything but element-wise work with plain numbers makes the path decide on the mask.
+    Element-wise operations with plain numbers apply to the whole array, and an assignment selects
+    by the mask. Any other operation makes the path decide on the mask.
     """
 
     def __init__(self, values: TracedArray, mask: TracedArray) -> None:
         self.values, self.mask = values.copy(), mask.copy()
 
     def follows(self, mask: TracedArray) -> bool:
-        """Whether a mask selects the same entries."""
+        """Whether ``mask`` is the mask of this selection."""
         pairs = zip(self.mask.objects.flat, mask.objects.flat, strict=True)
         return self.mask.shape == mask.shape and all(a is b for a, b in pairs)
 
     def plain(self) -> Any:
-        """The selected entries, once the path has decided on the mask."""
+        """The selected entries, after the path has decided on the mask."""
         return self.values[self.mask.plain()]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -195,7 +196,7 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*bare, **options)
 
     def astype(self, dtype: Any, **_: Any) -> MaskedEntries:
-        """The same entries as another type."""
+        """The selection with its entries converted to another dtype."""
         return MaskedEntries(self.values.astype(dtype), self.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -213,28 +214,28 @@ class MaskedEntries(np.lib.mixins.NDArrayOperatorsMixin):
 
 def elementwise(ufunc: np.ufunc, *inputs: Any) -> Any:
     """``ufunc`` of arrays and symbols, entry by entry."""
-    return _finished(_each(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
+    return _finished(_entrywise(ufunc)(*map(objects_of, inputs)), _type(ufunc, inputs), inputs)
 
 
 def of_symbols(function: Any, args: Any, kwargs: Any) -> Any:
-    """A NumPy function of symbols, as of arrays without dimensions."""
+    """A NumPy function of symbols, each of which counts as an array without dimensions."""
 
     def whole(value: Any) -> Any:
         return TracedArray.of(objects_of(value), float) if isinstance(value, Symbol) else value
 
-    found = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
-    single = isinstance(found, TracedArray) and not found.ndim
-    return found.objects[()] if single else found
+    result = function(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
+    single = isinstance(result, TracedArray) and not result.ndim
+    return result.objects[()] if single else result
 
 
-def _each(function: Callable[..., Any]) -> Any:
+def _entrywise(function: Callable[..., Any]) -> Any:
     """``function``, applied entry by entry to arrays of objects."""
     arity = getattr(function, "nin", None) or (3 if function is pick else 1)
     return np.frompyfunc(partial(apply, function), arity, 1)
 
 
 def objects_of(value: Any) -> Any:
-    """An array as one of objects, a symbol as one without dimensions; a number as it is."""
+    """An array as an array of objects, a symbol as one without dimensions, a number as it is."""
     if isinstance(value, TracedArray):
         return value.objects
     if isinstance(value, MaskedEntries):
@@ -243,7 +244,7 @@ def objects_of(value: Any) -> Any:
     array = np.empty((), object) if symbol else np.asarray(value)
     if not (symbol or array.ndim):
         return value
-    # Each entry is the number of NumPy that it is.
+    # Each entry stays a NumPy number, which ``astype(object)`` would convert.
     objects = np.empty(array.shape, dtype=object)
     for place in np.ndindex(array.shape):
         objects[place] = value if symbol else array[place]
@@ -251,7 +252,7 @@ def objects_of(value: Any) -> Any:
 
 
 def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
-    """The type that NumPy itself gives, or its TypeError."""
+    """The dtype of NumPy's own result for such inputs; raises NumPy's TypeError."""
 
     def typical(value: Any) -> Any:
         array = isinstance(value, np.ndarray)
@@ -262,7 +263,7 @@ def _type(function: Callable[..., Any], inputs: Any, **options: Any) -> Any:
 
 
 def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
-    """What was made of ``inputs``: a plain array where the path decides on all at once."""
+    """Objects computed from ``inputs``, as an array: a plain one if the path decides at once."""
     array = TracedArray.typed(objects, dtype)
     if not _symbolic(array):
         entries = (e for v in inputs if isinstance(v, TracedArray) for e in v.objects.flat)
@@ -273,7 +274,7 @@ def _finished(objects: Any, dtype: Any, inputs: Any) -> Any:
 
 
 def _symbolic(value: Any) -> bool:
-    """Whether an open coin has a say in a value."""
+    """Whether a value depends on an open draw."""
     if isinstance(value, TracedArray):
         return any(isinstance(entry, Symbol) for entry in value.objects.ravel())
     if isinstance(value, (list, tuple)):
@@ -287,12 +288,12 @@ def _plain_index(index: Any) -> Any:
     return index.plain() if isinstance(index, (TracedArray, Symbol)) else index
 
 
-def _boxed(found: Any) -> Any:
-    """Plain arrays as such that may hold symbols later on."""
-    if isinstance(found, tuple):
-        return tuple(map(_boxed, found))
-    plain = isinstance(found, np.ndarray) and found.ndim and not isinstance(found, TracedArray)
-    return TracedArray.of(found, found.dtype) if plain else found
+def _boxed(result: Any) -> Any:
+    """Plain arrays as arrays that may hold symbols later."""
+    if isinstance(result, tuple):
+        return tuple(map(_boxed, result))
+    plain = isinstance(result, np.ndarray) and result.ndim and not isinstance(result, TracedArray)
+    return TracedArray.of(result, result.dtype) if plain else result
 
 
 def _decided(value: Any) -> Any:
@@ -304,7 +305,7 @@ def _decided(value: Any) -> Any:
 def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
     if a is None and b is None:
         return _boxed(_decided(condition).nonzero())
-    picked = _each(pick)(objects_of(condition), objects_of(a), objects_of(b))
+    picked = _entrywise(pick)(objects_of(condition), objects_of(a), objects_of(b))
     kind = _type(np.where, (np.ones(1, bool), a, b))
     return _finished(picked, kind, (condition, a, b))
 
@@ -312,10 +313,10 @@ def _where(condition: Any, a: Any = None, b: Any = None) -> Any:
 def _clip(array: Any, low: Any = None, high: Any = None, **options: Any) -> Any:
     low, high = options.get("a_min", low), options.get("a_max", high)
     low, high = options.get("min", low), options.get("max", high)
-    found = array
+    result = array
     if low is not None:
-        found = np.maximum(found, low)
-    return found if high is None else np.minimum(found, high)
+        result = np.maximum(result, low)
+    return result if high is None else np.minimum(result, high)
 
 
 def _round(array: Any, decimals: int = 0, **_: Any) -> Any:
@@ -337,18 +338,18 @@ Symbol.of_symbols, Symbol.elementwise = of_symbols, elementwise
 def _typical(entry: Any) -> Any:
     """A plain number of the type of an entry."""
     value = entry.pieces()[0][1] if isinstance(entry, Symbol) else entry
-    return 1.0 if isinstance(value, Line) else value
+    return 1.0 if isinstance(value, AffineNoise) else value
 
 
 def _nested(value: Any) -> Any:
-    """Nested lists of objects, in the place of arrays too."""
+    """Nested lists of objects; arrays become lists too."""
     if isinstance(value, (list, tuple)):
         return [_nested(entry) for entry in value]
     return objects_of(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any]:
-    """A maker of arrays, which may hold symbols later on unless these are decided as drawn."""
+    """``function``, with a result that may hold symbols later, unless draws are decided at once."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else None
@@ -372,12 +373,12 @@ def _constructor(function: Callable[..., Any], eager: bool) -> Callable[..., Any
 
 
 def makers(eager: bool) -> dict[int, Any]:
-    """Functions of symbols in place of those that make plain numbers or arrays, by identity."""
+    """Replacements that accept symbols for functions that make numbers or arrays, by identity."""
 
     def lazy(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **named: (
             function(*arguments, **named) if named else apply(function, *arguments)
         )
 
-    found = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
-    return found | {id(f): lazy(f) for f in (float, int, *known.MATH.values())}
+    result = {id(f): _constructor(f, eager) for f in known.CONSTRUCTORS.values()}
+    return result | {id(f): lazy(f) for f in (float, int, *known.MATH.values())}

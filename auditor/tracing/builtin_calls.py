@@ -1,6 +1,6 @@
-"""Built-in functions that look at objects of the code's own, or are lazy: done by the interpreter.
+"""Built-in functions that read objects of the traced code, or are lazy: their replacements.
 
-Each gets the interpreter, the arguments and the keywords, which it does not trust.
+Each replacement gets the interpreter, the arguments and the keywords, which it does not trust.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.equivalents import INTERPRETED, extreme_by, sorted_by
-from fedrec_auditor.auditor.tracing.gate import ARRAYS, ATOMS, SETS, VIEWS, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import ARRAYS, ATOMS, SETS, VIEWS, CodeError, Stream
 from fedrec_auditor.auditor.tracing.objects import (
     METACLASSES,
     MISSING,
@@ -37,7 +37,7 @@ _CALLABLE: tuple[Any, ...] = (
     types.FunctionType, types.BuiltinFunctionType, types.MethodType, NativeMethod,
     Partial, functools.partial, type,
 )  # fmt: skip
-# How many of the first arguments are looped over; the others are plain values.
+# Number of leading arguments that are iterated over; the rest are plain values.
 _LOOPED: dict[Any, int] = {
     zip: sys.maxsize, itertools.chain: sys.maxsize, itertools.product: sys.maxsize,
     itertools.zip_longest: sys.maxsize, itertools.pairwise: 1, enumerate: 1, itertools.islice: 1,
@@ -46,44 +46,44 @@ _LOOPED: dict[Any, int] = {
 
 
 def _lazily(function: Any, run: Operations, args: Any, kwargs: Any) -> Any:
-    """A lazy function of iterators, over those of the interpreter."""
+    """A lazy function of iterators, over the interpreter's iterators."""
     looped, plain = args[: _LOOPED[function]], args[_LOOPED[function] :]
     if function is not itertools.repeat:
-        looped = [Lazy(run.iterate(value)).values for value in looped]
-    plain = [run.decided(run.passes(value, "an iterator")) for value in plain]
-    named = {key: run.decided(run.passes(value, "an iterator")) for key, value in kwargs.items()}
-    return Lazy(run.counted(run.run(lambda: function(*looped, *plain, **named))))
+        looped = [Stream(run.iterate(value)).values for value in looped]
+    plain = [run.decide(run.admit(value, "an iterator")) for value in plain]
+    named = {key: run.decide(run.admit(value, "an iterator")) for key, value in kwargs.items()}
+    return Stream(run.count_steps(run.run(lambda: function(*looped, *plain, **named))))
 
 
 def _iter(run: Operations, args: Any, kwargs: Any) -> Any:
-    return Lazy(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter of a function")
+    return Stream(run.iterate(args[0])) if len(args) == 1 else run.refuse_call("iter(f, end)")
 
 
 def _next(run: Operations, args: Any, kwargs: Any) -> Any:
-    if type(args[0]) is not Lazy:
+    if type(args[0]) is not Stream:
         hook = run.method(args[0], "__next__")
         if hook is None:
-            run.refuse("it takes the next of an iterator that it did not make")
+            run.refuse("the code calls next on an iterator that it did not make")
         return hook()
     for entry in args[0].values:
         return entry
     if len(args) > 1:
         return args[1]
-    raise Thrown(StopIteration())
+    raise CodeError(StopIteration())
 
 
 def _reversed(run: Operations, args: Any, kwargs: Any) -> Any:
     value = list(run.iterate(args[0])) if type(args[0]) in ARRAYS else args[0]
     run.check_kind(value, (*SEQUENCES, *VIEWS), "reversed")
-    return Lazy(run.counted(reversed(value)))
+    return Stream(run.count_steps(reversed(value)))
 
 
 def _sorted(run: Operations, args: Any, kwargs: Any) -> Any:
-    reverse, key = run.truth(kwargs.get("reverse", False)), kwargs.get("key")
+    reverse, key = run.is_true(kwargs.get("reverse", False)), kwargs.get("key")
     if key is not None:
         return run.call(sorted_by, (args[0], key, reverse), {})
-    value = args[0] if type(args[0]) in SETS else run.own(list(run.iterate(args[0])))
-    return run.own(run.through(sorted, (value,), {"reverse": reverse}, "sorted"))
+    value = args[0] if type(args[0]) in SETS else run.mark_own(list(run.iterate(args[0])))
+    return run.mark_own(run.through(sorted, (value,), {"reverse": reverse}, "sorted"))
 
 
 def _extreme(
@@ -117,12 +117,12 @@ def _is_below(run: Operations, kind: Any, part: Any) -> bool:
         run.refuse(f"{part.__name__} has a __subclasshook__ of its own")
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if type(part) not in (type, abc.ABCMeta, enum.EnumType) and part is not tensor:
-        run.refuse("isinstance of what is no plain class is not followed")
+        run.refuse("isinstance of an object that is not a plain class is not followed")
     return any(base is part for base in kind.__mro__)
 
 
 def is_instance(run: Operations, args: Any, kwargs: Any = None) -> bool:
-    """``isinstance``, by the order of the classes alone."""
+    """``isinstance``, by the method resolution order alone."""
     value, classes = args
     kind = run.kind_of(value)
     return any(_is_below(run, kind, part) for part in _classes(classes))
@@ -134,13 +134,13 @@ def _is_subclass(run: Operations, args: Any, kwargs: Any) -> bool:
 
 
 def catches(run: Operations, error: BaseException, classes: Any) -> bool:
-    """Whether a handler of these classes is that of an exception."""
+    """Whether a handler of these classes catches an exception."""
     return any(any(base is kind for base in type(error).__mro__) for kind in _classes(classes))
 
 
 def _type(run: Operations, args: Any, kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
-        run.refuse("it makes a class by type()")
+        run.refuse("the code makes a class by type()")
     return run.attribute(args[0], "__class__")
 
 
@@ -148,7 +148,7 @@ def _getattr(run: Operations, args: Any, kwargs: Any) -> Any:
     run.check_kind(args[1], (str,), "getattr")
     try:
         return run.attribute(args[0], args[1])
-    except Thrown as thrown:
+    except CodeError as thrown:
         if len(args) > 2 and isinstance(thrown.error, AttributeError):
             return args[2]
         raise
@@ -160,16 +160,16 @@ def _setattr(run: Operations, args: Any, kwargs: Any) -> None:
 
 
 def _set_plainly(run: Operations, args: Any, kwargs: Any) -> None:
-    run.may_write(args[0])
+    run.check_write(args[0])
     run.check_kind(args[1], (str,), "setattr")
     run.set_plainly(*args)
 
 
 def _length(run: Operations, args: Any, kwargs: Any) -> Any:
-    value = run.decided(args[0]) if type(args[0]) is Symbol else args[0]
+    value = run.decide(args[0]) if type(args[0]) is Symbol else args[0]
     kind = run.kind(value)
     if kind in SEQUENCES or kind in VIEWS or kind in SETS:
-        run.look(value)
+        run.record(value)
         return len(value)
     if issubclass(kind, tuple) and run.in_class(kind, "__len__") is tuple.__len__:
         return tuple.__len__(value)
@@ -190,8 +190,8 @@ def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
     if kind in (list, tuple, dict):
         entries = {k: _copied(run, (v,), {}) for k, v in value.items()} if kind is dict else [
             _copied(run, (entry,), {}) for entry in value]  # fmt: skip
-        run.look(value)
-        return tuple(entries) if kind is tuple else run.own(entries)
+        run.record(value)
+        return tuple(entries) if kind is tuple else run.mark_own(entries)
     if kind in ARRAYS:
         return run.call(NativeMethod(value, "copy"), (), {})
     if kind not in ATOMS:
@@ -201,16 +201,16 @@ def _copied(run: Operations, args: Any, kwargs: Any) -> Any:
 
 def _item(run: Operations, args: Any, kwargs: Any) -> Any:
     *places, value = args
-    found = tuple(run.entry(value, place) for place in places)
-    return found if len(found) > 1 else found[0]
+    result = tuple(run.entry(value, place) for place in places)
+    return result if len(result) > 1 else result[0]
 
 
 def _print(run: Operations, args: Any, kwargs: Any) -> None:
-    """``print``, of which nothing comes back."""
+    """``print``, which returns nothing."""
     if kwargs.get("file") is not None:
         run.refuse_call("print to a file")
     for value in args:
-        run.passes(value, "print")
+        run.admit(value, "print")
 
 
 def _declared(run: Operations, args: Any, kwargs: Any) -> Any:
@@ -255,11 +255,11 @@ SPECIAL: dict[int, Callable[[Operations, Any, Any], Any]] = {
     ),
     id(super): new_super,
     id(len): _length,
-    id(list): lambda run, args, kwargs: run.own([*run.iterate(args[0])] if args else []),
+    id(list): lambda run, args, kwargs: run.mark_own([*run.iterate(args[0])] if args else []),
     id(tuple): lambda run, args, kwargs: tuple(run.iterate(args[0])) if args else (),
     id(sorted): _sorted,
     id(min): functools.partial(_extreme, min, operator.lt),
     id(max): functools.partial(_extreme, max, operator.gt),
     id(functools.partial): lambda run, args, kwargs: Partial(args[0], args[1:], kwargs),
 }
-"""By the identity of the functions."""
+"""Keyed by the identity of the function that each one replaces."""

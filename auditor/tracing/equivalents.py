@@ -1,6 +1,6 @@
-"""Python equivalents of functions that call functions or loop: they are interpreted instead.
+"""Python versions of built-in functions that call functions or loop; the interpreter runs these.
 
-A generator or a key that is handed to one of these is never seen by compiled code.
+Compiled code therefore never receives an iterator or a key function of the traced code.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import itertools
 from typing import Any
 
 
-def each_map(function: Any, *lines: Any) -> Any:
+def each_map(function: Any, *iterables: Any) -> Any:
     """``map``."""
-    for row in zip(*lines, strict=False):
+    for row in zip(*iterables, strict=False):
         yield function(*row)
 
 
@@ -48,7 +48,7 @@ def total_of(entries: Any, start: Any = 0) -> Any:
 
 
 def any_of(entries: Any) -> Any:
-    """``any``, without itself."""
+    """``any``, written as a loop."""
     for entry in entries:  # noqa: SIM110
         if entry:
             return True
@@ -60,28 +60,28 @@ def all_of(entries: Any) -> Any:
     return not any_of(not entry for entry in entries)
 
 
-def reduced(function: Any, entries: Any, *start: Any) -> Any:
+def reduce_by(function: Any, entries: Any, *start: Any) -> Any:
     """``functools.reduce``."""
-    line = iter(entries)
-    total = start[0] if start else next(line)
-    for entry in line:
+    iterator = iter(entries)
+    total = start[0] if start else next(iterator)
+    for entry in iterator:
         total = function(total, entry)
     return total
 
 
 def sorted_by(entries: Any, key: Any, reverse: Any = False) -> Any:
-    """``sorted`` with a key; entries of equal keys keep their order."""
+    """``sorted`` with a key; entries with equal keys keep their order."""
     entries = list(entries)
     places = [(key(entry), -k if reverse else k) for k, entry in enumerate(entries)]
     return [entries[abs(place)] for _, place in sorted(places, reverse=reverse)]
 
 
 def extreme_by(entries: Any, key: Any, is_better: Any) -> Any:
-    """``min`` and ``max`` with a key: the first of the best entries."""
-    line = iter(entries)
-    best = next(line)
+    """``min`` and ``max`` with a key: returns the first of the best entries."""
+    iterator = iter(entries)
+    best = next(iterator)
     best_key = key(best)
-    for entry in line:
+    for entry in iterator:
         new = key(entry)
         if is_better(new, best_key):
             best, best_key = entry, new
@@ -96,6 +96,6 @@ INTERPRETED = {
     id(sum): total_of,
     id(any): any_of,
     id(all): all_of,
-    id(functools.reduce): reduced,
+    id(functools.reduce): reduce_by,
 }
-"""By the identity of the functions for which they stand."""
+"""Keyed by the identity of the function that each one replaces."""

@@ -1,8 +1,9 @@
-"""The one gate through which interpreted code calls compiled code.
+"""The gate through which interpreted code calls compiled code.
 
-Deny by default: a function passes if it stands in the table of ``known``, or is a draw of the
-generator; its arguments pass if they are of exact types of a fixed set, all the way down. No object
-of a class of the code's own ever reaches compiled code, so that nothing of it is run unseen.
+Every call is refused unless it is allowed. A function passes if it is in the table of ``known``, or
+is a draw of the generator. Its arguments pass if they, and all values in them, have exact types of
+a fixed set. Compiled code never receives an object of a class of the traced code, so that it cannot
+run code of such an object unseen.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import known
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray, makers
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator, draws_of_process
-from fedrec_auditor.auditor.tracing.paths import Changed, LeftOut, NotTraced, Path
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StateChanged, TooRare
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 
 _OPEN_ARRAYS = (TracedArray, MaskedEntries)
@@ -31,7 +32,7 @@ OPEN = (Symbol, *_OPEN_ARRAYS)
 SCALARS = set(np.sctypeDict.values()) - {np.void, np.object_}
 ATOMS: set[Any] = {type(None), bool, int, float, complex, str, bytes, range, type(...), Fraction}
 ATOMS |= {type(NotImplemented), np.finfo, np.iinfo, Symbol, MaskedEntries, *SCALARS}
-# Entries of sets whose hash, and so their order, follows from their value, but for nan.
+# Entries of sets whose hash, and therefore order, follows from their value, except for nan.
 _ORDERED: set[Any] = {bool, int, float, complex, Fraction, Symbol}
 _ORDERED |= {kind for kind in SCALARS if issubclass(kind, np.number | np.bool_)}
 VIEWS: set[Any] = {type({}.keys()), type({}.values()), type({}.items())}
@@ -45,7 +46,7 @@ def _operators(names: str) -> set[int]:
     return {id(getattr(operator, name)) for name in names.split()}
 
 
-# What may be asked of a set of text, whose order differs from process to process.
+# Functions of a set that do not depend on its order, which for texts differs between processes.
 _ORDERLESS = {id(f) for f in (sorted, len, min, max, any, all, set, frozenset, bool)}
 _ORDERLESS |= _operators("or_ and_ sub xor contains eq ne lt le gt ge")
 _TEXTS = {id(f) for f in (str, repr, format, ascii)}
@@ -56,22 +57,22 @@ _CONSUMING = known.words(
     "str.join set frozenset dict math.fsum math.prod bytes bytearray set.union set.update "
     "set.difference set.intersection dict.update collections.deque sorted min max"
 )
-"""Functions that take an iterator to its end, and do nothing else with it."""
+"""Functions that read an iterator to its end, and do nothing else with it."""
 _CALL = 10
 """Steps that a call costs."""
-_LONGEST = 1 << 22
-"""Entries of one container or array, at most."""
+_MAX_SIZE = 1 << 22
+"""Maximum number of entries of one container or array."""
 
 
-class Thrown(Exception):
-    """An exception of the interpreted code, so that none of the interpreter's own passes for it."""
+class CodeError(Exception):
+    """An exception of the interpreted code, as opposed to one of the interpreter."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error
 
 
-class Lazy:
+class Stream:
     """An iterator of interpreted code, such as a generator expression."""
 
     __slots__ = ("values",)
@@ -81,57 +82,64 @@ class Lazy:
 
 
 class CallGate(ABC):
-    """What one run of the code has made, and the gate to compiled code."""
+    """The gate to compiled code, and the objects that one run of the code has made or read.
+
+    - ``made``: objects that the run made, by identity; it may write to these alone.
+    - ``read``: mutable objects from outside of the call, with their content when they were read.
+    - ``named``: names that were read outside of the call, with their values at that time.
+    - ``is_replayed``: whether a replay can run the callable itself: not if the code draws from a
+      global generator, is compiled by Numba, or reads the class of the generator.
+    """
 
     def __init__(self, rng: TracedGenerator) -> None:
         self.rng = rng
         self.of_process = draws_of_process(rng)
         self.makers = {eager: makers(eager) for eager in (False, True)}
-        self.begin(rng.path)
+        self.reset(rng.path)
         self.special = known.special_functions()
         self.made: dict[int, Any] = {}
         self.read: dict[int, tuple[Any, Any]] = {}
         self.named: dict[tuple[int, str], tuple[dict[str, Any], Any]] = {}
-        self.steered = True
+        self.is_replayed = True
 
     @abstractmethod
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call anything; compiled code through the gate, see ``CallRules``."""
+        """Calls any function; compiled code is called through the gate, see ``CallRules``."""
 
     def refuse(self, reason: str) -> NoReturn:
-        """NotTraced with a reason."""
+        """Raises NotTraced with a reason."""
         raise NotTraced(reason)
 
     def refuse_call(self, name: str) -> NoReturn:
-        """NotTraced for a call of what is not known."""
-        self.refuse(f"it calls {name}, which is not known to depend on its arguments alone")
+        """Raises NotTraced for a call of an unknown function."""
+        self.refuse(f"the code calls {name}, which is not known to depend on its arguments alone")
 
-    def counted(self, values: Iterable[Any]) -> Iterator[Any]:
-        """The values, a step each."""
+    def count_steps(self, values: Iterable[Any]) -> Iterator[Any]:
+        """The values; each one costs a step."""
         for value in values:
             self.step()
             yield value
 
     def step(self, steps: int = 1) -> None:
-        """Count steps; OutOfSteps beyond the limit."""
+        """Counts steps; raises OutOfSteps beyond the limit."""
         self.rng.path.budget.spend(steps)
 
-    def begin(self, path: Path) -> None:
-        """Forget what the run before has made; ``path`` decides on draws, or gives plain ones."""
+    def reset(self, path: Path) -> None:
+        """Forgets the objects of the previous run; ``path`` decides on draws or knows them."""
         self.rng.path, self.made = path, {}
         plain = path.values is not None
         self.draws = self.of_process if plain else self.of_process | self.makers[path.eager]
 
     def kind(self, value: Any) -> Any:
-        """The class of a value; NotTraced where classes compare by code of their own."""
+        """The class of a value; raises NotTraced if its metaclass compares in its own way."""
         kind = type(value)
         how: Any = type(kind)
         if how is not type and (how.__hash__ is not type.__hash__ or how.__eq__ is not type.__eq__):
-            self.refuse("it uses a class of a class with an order of its own")
+            self.refuse("the code uses a class whose metaclass compares classes in its own way")
         return kind
 
-    def own(self, value: Any) -> Any:
-        """Note that this call made ``value``."""
+    def mark_own(self, value: Any) -> Any:
+        """Records that this call made ``value``."""
         self.made[id(value)] = value
         return value
 
@@ -144,47 +152,47 @@ class CallGate(ABC):
             value = base
         return True
 
-    def may_write(self, value: Any) -> None:
-        """NotTraced where this call did not make what it writes to."""
+    def check_write(self, value: Any) -> None:
+        """Raises NotTraced unless this call made ``value``."""
         if not self.is_own(value):
             self.refuse(
-                f"it changes {_described(value)} that it did not make: "
-                "it changes what it keeps between calls, on which later answers may depend"
+                f"the code changes {_described(value)} that this call did not make: "
+                "it changes what it keeps between calls, on which later outputs may depend"
             )
 
-    def look(self, value: Any) -> None:
-        """Note the content of what was read from outside of the call."""
+    def record(self, value: Any) -> None:
+        """Records the content of an object that was read from outside of the call."""
         if type(value) in _MUTABLE and id(value) not in self.read and not self.is_own(value):
             self.read[id(value)] = value, _content(value)
 
-    def note(self, names: Any, name: str, owner: Any = None) -> None:
-        """Note what stands under a name outside of the call, among the names of an ``owner``."""
+    def record_name(self, names: Any, name: str, owner: Any = None) -> None:
+        """Records the value of a name outside of the call, among the names of an ``owner``."""
         key = id(names if owner is None else owner), name
         self.named.setdefault(key, (names, names[name]))
-        self.look(names[name])
+        self.record(names[name])
 
     def check_read(self) -> None:
-        """NotTraced where something that was read has another content now."""
+        """Raises Changed, a NotTraced, if an object that was read has another content now."""
         self.step(len(self.named) + _CALL * len(self.read))
         for (_, name), (names, value) in self.named.items():
             if names.get(name) is not value:
-                raise Changed(f"{name}, which it reads from outside of the call, changes")
+                raise StateChanged(f"{name}, which the code reads from outside the call, changes")
         for value, before in self.read.values():
             if _content(value) != before:
-                raise Changed("what it reads from outside of the call changes")
+                raise StateChanged("an object that the code reads from outside of the call changes")
 
     def call_known(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """Call a function of the table, or a draw; NotTraced for any other."""
+        """Calls a function of the table, or a draw; raises NotTraced for any other function."""
         target = self.draws.get(id(function))
         if id(function) in self.of_process:
-            self.steered = self.rng.huge = False
+            self.is_replayed = self.rng.any_size = False
         if target is None and (id(function) in known.KNOWN or id(function) in self.special):
             target = function
         if id(function) in known.WRITING:
             target = target or function
-            self.may_write(args[0] if args else None)
+            self.check_write(args[0] if args else None)
         if target is None:
             self.refuse_call(name)
         size = known.SIZES.get(id(function))
@@ -197,15 +205,15 @@ class CallGate(ABC):
     def _as_array(
         self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
     ) -> Any:
-        """``numpy.asarray``, which may give the array itself: it is as much the call's own."""
-        found = self.through(target, args, kwargs, name)
+        """``numpy.asarray``: a result that is the argument is as much the call's own as that."""
+        result = self.through(target, args, kwargs, name)
         given = args[0] if args else None
         if type(given) in ARRAYS and not self.is_own(given):
-            root = found
+            root = result
             while type(root) in ARRAYS:
                 self.made.pop(id(root), None)
                 root = root.base
-        return found
+        return result
 
     def through(
         self,
@@ -216,26 +224,26 @@ class CallGate(ABC):
         *,
         size: Callable[..., int] | None = None,
     ) -> Any:
-        """The gate itself: compiled code is called here, and nowhere else.
+        """Passes the gate: compiled code is called here, and nowhere else.
 
-        ``size`` says of plain arguments how many entries it makes, about.
+        ``size``: estimates from plain arguments how many entries the function makes.
         """
         self.step(_CALL)
-        seen: dict[int, Any] = {}
+        arguments: dict[int, Any] = {}
         orderless = id(function) in _ORDERLESS
-        args = tuple(self._passed(value, name, seen, orderless) for value in args)
-        kwargs = {key: self._passed(v, name, seen, orderless) for key, v in kwargs.items()}
+        args = tuple(self._admit(value, name, arguments, orderless) for value in args)
+        kwargs = {key: self._admit(v, name, arguments, orderless) for key, v in kwargs.items()}
         if size is not None:
-            self.check_length(self.run(lambda: size(*map(self.decided, args), **kwargs)))
+            self.check_length(self.run(lambda: size(*map(self.decide, args), **kwargs)))
         if not _takes_symbols(function):
             if type(kwargs.get("out")) is TracedArray:
                 self.refuse(f"{name} writes into an array that may hold draws")
-            args = tuple(map(self.plainly, args))
-            kwargs = {key: self.plainly(value) for key, value in kwargs.items()}
+            args = tuple(map(self.as_plain, args))
+            kwargs = {key: self.as_plain(value) for key, value in kwargs.items()}
         if id(function) in _TEXTS and any(
             (type(value) in ARRAYS and value.ndim) or type(value) is MaskedEntries for value in args
         ):
-            self.refuse("it writes an array as text, by options that others change")
+            self.refuse("the code writes an array as text, which depends on options of the process")
         shapes = [v.shape for v in args if type(v) in ARRAYS and v.ndim]
         if len(shapes) > 1 and type(function) in (np.ufunc, types.BuiltinFunctionType):
             self.check_length(math.prod(map(max, itertools.zip_longest(
@@ -245,58 +253,58 @@ class CallGate(ABC):
         given = args[function.nin :] if type(function) is np.ufunc else ()
         for out in (*given, kwargs.get("out")):
             if out is not None:
-                self.may_write(out)
+                self.check_write(out)
         if getattr(function, "__module__", "") in ("numpy", "numpy.linalg"):
             args = tuple(map(self._array_of_draws, args))
-        found = self.run(lambda: function(*args, **kwargs))
-        self.adopt(found, seen, name)
-        return found
+        result = self.run(lambda: function(*args, **kwargs))
+        self.adopt(result, arguments, name)
+        return result
 
     def run(self, action: Callable[[], Any]) -> Any:
-        """What an action gives; its exceptions as those of the code."""
+        """The result of an action; its exceptions become exceptions of the interpreted code."""
         try:
             with np.errstate(over="ignore"):
                 return action()
-        except (Thrown, NotTraced, LeftOut):
+        except (CodeError, NotTraced, TooRare):
             raise
         except (RecursionError, MemoryError) as error:
-            self.refuse(f"it ends in a {type(error).__name__}")
+            self.refuse(f"the code ends in a {type(error).__name__}")
         except (Exception, SystemExit) as error:
-            raise Thrown(error) from None
+            raise CodeError(error) from None
 
-    def passes(self, value: Any, name: str) -> Any:
-        """``value``, if it may reach compiled code; NotTraced if not."""
-        return self._passed(value, name, {}, False)
+    def admit(self, value: Any, name: str) -> Any:
+        """``value``, if it may reach compiled code; raises NotTraced otherwise."""
+        return self._admit(value, name, {}, False)
 
-    def _passed(self, value: Any, name: str, seen: dict[int, Any], orderless: bool) -> Any:
+    def _admit(self, value: Any, name: str, arguments: dict[int, Any], orderless: bool) -> Any:
         kind = self.kind(value)
         if kind is range:
             self.check_length(len(value))
         if kind in ATOMS:
             return value
-        if kind is Lazy:
+        if kind is Stream:
             if name not in _CONSUMING:
-                self.refuse(f"{name} gets an iterator, which has an address")
-            return (self._passed(entry, name, seen, False) for entry in value.values)
-        if id(value) in seen:
+                self.refuse(f"{name} gets an iterator, whose address it may read")
+            return (self._admit(entry, name, arguments, False) for entry in value.values)
+        if id(value) in arguments:
             return value
-        seen[id(value)] = value
-        self.look(value)
+        arguments[id(value)] = value
+        self.record(value)
         if kind in _SERIES or kind in VIEWS or kind in DICTS:
             self.check_length(len(value))
             if kind in SETS and not orderless:
                 self.check_order(value)
             entries = itertools.chain.from_iterable(value.items()) if kind in DICTS else value
             for entry in entries:
-                if type(entry) is Lazy:
-                    self.refuse(f"an iterator stands in what it gives to {name}")
+                if type(entry) is Stream:
+                    self.refuse(f"{name} gets an iterator within a container")
                 if type(entry) not in ATOMS:
-                    self._passed(entry, name, seen, False)
+                    self._admit(entry, name, arguments, False)
         elif kind is np.ndarray:
             self._check_array(value)
         elif kind is slice:
             for entry in (value.start, value.stop, value.step):
-                self._passed(entry, name, seen, False)
+                self._admit(entry, name, arguments, False)
         elif not (
             kind is TracedArray
             or kind is bytearray
@@ -305,77 +313,77 @@ class CallGate(ABC):
             or known.CLASSES.get(id(value)) is value
             or (id(kind) in known.CLASSES and issubclass(type(value), BaseException))
         ):
-            self.refuse(f"{name} gets {_described(value)}, of which it may run code unseen")
+            self.refuse(f"{name} gets {_described(value)}, whose code it may run unseen")
         return value
 
     def check_order(self, value: Any) -> None:
-        """NotTraced for a set whose order is not known by what is in it."""
+        """Raises NotTraced for a set whose order does not follow from its entries."""
         if not all(type(e) in _ORDERED and (type(e) is Symbol or e == e) for e in value):
-            self.refuse("it looks at the order of a set, which differs from process to process")
+            self.refuse("the code reads the order of a set, which differs from process to process")
 
     def _check_array(self, value: Any) -> None:
         if value.dtype.hasobject:
-            self.refuse("it uses an array of objects")
+            self.refuse("the code uses an array of objects")
         self.check_length(value.size)
         root = value
         while type(root.base) is np.ndarray:
             root = root.base
         if type(root.base) not in (type(None), bytes, TracedArray):
-            self.refuse(f"it uses an array over the memory of {_described(root.base)}")
+            self.refuse(f"the code uses an array over the memory of {_described(root.base)}")
 
     def check_length(self, length: int) -> None:
-        """Work of so many entries; NotTraced for too many."""
-        self.rng.path.budget.spend(max(0, min(length, _LONGEST)) >> 5)
-        if length > _LONGEST:
+        """Counts the steps of work on ``length`` entries; raises NotTraced for too many entries."""
+        self.rng.path.budget.spend(max(0, min(length, _MAX_SIZE)) >> 5)
+        if length > _MAX_SIZE:
             self.refuse(
-                f"it uses a container or an array of {length:,} entries, more than {_LONGEST:,}"
+                f"the code uses a container or array of {length:,} entries, more than {_MAX_SIZE:,}"
             )
 
     def _array_of_draws(self, value: Any) -> Any:
-        """A list that holds open draws, as the array that it stands for."""
+        """The array that a list with open draws stands for."""
         if type(value) in (list, tuple) and any(type(entry) is Symbol for entry in value):
             return self.draws[id(known.CONSTRUCTORS["array"])](value)
         return value
 
-    def adopt(self, found: Any, seen: dict[int, Any], name: str) -> None:
-        """Note what compiled code has made, as this call's own."""
-        kind = type(found)
-        if kind in ATOMS or id(found) in seen:
+    def adopt(self, result: Any, arguments: dict[int, Any], name: str) -> None:
+        """Records that objects which compiled code has made belong to this call."""
+        kind = type(result)
+        if kind in ATOMS or id(result) in arguments:
             return
         if kind in ARRAYS:
-            if kind is np.ndarray and found.dtype.hasobject:
-                self.refuse(f"{name} gives an array of objects")
-            root = found
+            if kind is np.ndarray and result.dtype.hasobject:
+                self.refuse(f"{name} returns an array of objects")
+            root = result
             while isinstance(root.base, np.ndarray):
                 root = root.base
-                if id(root) in seen or id(root) in self.read:
+                if id(root) in arguments or id(root) in self.read:
                     return
-            self.own(root)
-            self.own(found)
+            self.mark_own(root)
+            self.mark_own(result)
         elif kind in _MUTABLE or kind is frozenset or kind is np.random.Generator:
-            self.own(found)
+            self.mark_own(result)
         if kind in DICTS:
-            found = found.values()
+            result = result.values()
         elif kind not in _SERIES and not (
-            isinstance(found, tuple) and kind.__module__.startswith("numpy")
+            isinstance(result, tuple) and kind.__module__.startswith("numpy")
         ):
             return
-        for entry in found:
-            self.adopt(entry, seen, name)
+        for entry in result:
+            self.adopt(entry, arguments, name)
 
-    def plainly(self, value: Any) -> Any:
+    def as_plain(self, value: Any) -> Any:
         """``value`` without arrays of draws, for code that reads the memory of arrays."""
         if type(value) in (list, tuple) and any(type(entry) in _OPEN_ARRAYS for entry in value):
-            return type(value)(map(self.decided, value))
-        return self.decided(value) if type(value) in _OPEN_ARRAYS else value
+            return type(value)(map(self.decide, value))
+        return self.decide(value) if type(value) in _OPEN_ARRAYS else value
 
-    def decided(self, value: Any) -> Any:
-        """A plain value, on which the path decides."""
+    def decide(self, value: Any) -> Any:
+        """A plain value, after the path has decided on its draws."""
         return value.plain() if type(value) in OPEN else value
 
 
 def _takes_symbols(function: Any) -> bool:
-    """Whether a function hands arrays of draws back to their own class, or is one of ours."""
+    """Whether a function is ours, or passes arrays of draws to the methods of their class."""
     kind = type(function)
     if kind is types.BuiltinFunctionType and function.__module__ == "_operator":
         return id(function) not in _READING
@@ -390,7 +398,7 @@ def _described(value: Any) -> str:
 
 
 def _content(value: Any) -> Any:
-    """What a container holds: values of plain entries, identities of others."""
+    """Content of a container: the values of plain entries, the identities of all other entries."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
     if type(value) in DIGESTS:

@@ -1,7 +1,7 @@
-"""The generator that a traced function draws from: every draw is a source, still open.
+"""The generator that a traced function draws from: each draw is a source that stays open.
 
-In the place of the generator that is handed over, and, for the interpreter, of NumPy's and Python's
-global ones. Whatever is not modelled refuses by name.
+The function receives it instead of its own generator; the interpreter uses it instead of the global
+generators of NumPy and Python too. Distributions that are not modelled are refused by name.
 """
 
 from __future__ import annotations
@@ -16,55 +16,56 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.affine_noise import SEED, AffineNoise, Piece, exact
 from fedrec_auditor.auditor.tracing.arrays import TracedArray, objects_of
-from fedrec_auditor.auditor.tracing.lines import SEED, Line, Piece, exact
-from fedrec_auditor.auditor.tracing.paths import MOST_SOURCES, Discrete, NotTraced, Path, Real
-from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settled
+from fedrec_auditor.auditor.tracing.paths import MAX_SOURCES, FiniteDraw, NotTraced, Path, RealDraw
+from fedrec_auditor.auditor.tracing.symbols import Symbol, apply, settle
 
-_MOST_VALUES = 1 << 12
-"""Values of one discrete draw, at most."""
-_MANY_BITS = 1 << 15
-"""Of a probability in lowest terms, at most."""
-_SEEDS, _MANY = 1 << 31, 1 << 40
-"""How many seeds there are at least; whole numbers beyond so many count as real ones."""
+_MAX_VALUES = 1 << 12
+"""Maximum number of values of one discrete draw."""
+_MAX_BITS = 1 << 15
+"""Maximum number of bits of a probability in lowest terms."""
+_MIN_SEEDS, _MAX_INT = 1 << 31, 1 << 40
+"""Minimum number of values of a fresh seed; number of values above which integers count as real."""
 
 
 class TracedGenerator(np.random.Generator):
     """A ``numpy.random.Generator`` whose draws are sources of a path.
 
-    ``huge`` follows whole numbers of more than 2^40 values as real ones: those of the auditor's
-    own mechanisms, whose claims are of their grids, and its exact draws, which draw on at ties.
+    ``any_size``: whether integers of more than 2^40 values are followed as real numbers. Only
+    the auditor's own mechanisms may do this: their claims allow for the grid, and their exact
+    sampling draws again at ties.
     """
 
-    huge = True
+    any_size = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(np.random.PCG64(0))
         self.path = path
 
     def real(self, family: str, size: Any, name: str = "") -> Any:
-        """Draws of a standard family."""
+        """Draws from a standard family."""
         name = name or f"{family}()"
-        return self._filled(size, np.float64, lambda: self._line(Real(name, family)))
+        return self._filled(size, np.float64, lambda: self._open(RealDraw(name, family)))
 
     def noise(self, family: str, loc: Any, scale: Any, size: Any, name: str = "") -> Any:
-        """Draws of a standard family, scaled and shifted."""
+        """Draws from a standard family, scaled and shifted."""
         if size is None and (np.ndim(loc) or np.ndim(scale)):
             size = np.broadcast_shapes(np.shape(loc), np.shape(scale))
         return loc + scale * self.real(family, size, name)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
-        """Uniform on [low, high)."""
+        """Uniform draws on [low, high)."""
         return self.noise("uniform", low, high - low, size)
 
     def beta(self, a: Any, b: Any, size: Any = None) -> Any:
-        """Uniform on [0, 1], the one beta distribution that is followed."""
+        """Uniform draws on [0, 1]: the only beta distribution that is followed."""
         if (a, b) != (1, 1):
-            raise NotTraced("beta with other parameters than 1 is not modelled")
+            raise NotTraced("beta with parameters other than 1 is not modelled")
         return self.uniform(size=size)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        """1, 2, ...: the trials until the first success."""
+        """Number of trials up to the first success: 1, 2, ..."""
         share = _share(p)
         if share == 0:
             raise ValueError("p <= 0, p > 1 or p contains NaNs")
@@ -72,7 +73,7 @@ class TracedGenerator(np.random.Generator):
             return self._filled(size, np.int64, lambda: np.int64(1))
         rate = -math.log1p(-float(share))
         name = f"geometric({float(share):.6g})"
-        return self._filled(size, np.int64, lambda: self._line(Real(name, "geometric", rate)))
+        return self._filled(size, np.int64, lambda: self._open(RealDraw(name, "geometric", rate)))
 
     def integers(
         self,
@@ -82,7 +83,7 @@ class TracedGenerator(np.random.Generator):
         dtype: Any = np.int64,
         endpoint: bool = False,
     ) -> Any:
-        """Whole numbers, each as likely as any other."""
+        """Integers, each equally likely."""
         low, high = (0, low) if high is None else (low, high)
         if np.ndim(low) or np.ndim(high):
             raise NotTraced("integers with an array of bounds is not followed")
@@ -90,16 +91,16 @@ class TracedGenerator(np.random.Generator):
         many, name = beyond - first, f"integers({first}, {beyond})"
         if many <= 0:
             raise ValueError("low >= high")
-        if many > _MANY:
-            return self.noise("uniform", first, many, size, "integers()" if self.huge else SEED)
-        if many > _MOST_VALUES:
-            source = partial(Real, name, "integers", 0.0, many)
-            return first + self._filled(size, dtype, lambda: self._line(source()))
+        if many > _MAX_INT:
+            return self.noise("uniform", first, many, size, "integers()" if self.any_size else SEED)
+        if many > _MAX_VALUES:
+            source = partial(RealDraw, name, "integers", 0.0, many)
+            return first + self._filled(size, dtype, lambda: self._open(source()))
         values = _whole_numbers(first, beyond, np.dtype(dtype).type)
         return self._filled(size, dtype, lambda: self._discrete(name, values, _equal_masses(many)))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        """Successes in n trials."""
+        """Number of successes in n trials."""
         if np.ndim(n) or np.ndim(p):
             every = np.broadcast(
                 objects_of(n), objects_of(p), np.empty(() if size is None else size)
@@ -109,9 +110,9 @@ class TracedGenerator(np.random.Generator):
                 drawn[place] = self.binomial(*one[:2])
             return self._together(drawn, every.shape, np.int64)
         trials, share = int(n), _share(p)
-        if trials > _MOST_VALUES:
-            raise NotTraced(f"binomial of {trials:,} trials, more than {_MOST_VALUES:,}")
-        if trials * share.denominator.bit_length() > _MANY_BITS:
+        if trials > _MAX_VALUES:
+            raise NotTraced(f"binomial of {trials:,} trials, more than {_MAX_VALUES:,}")
+        if trials * share.denominator.bit_length() > _MAX_BITS:
             raise NotTraced(f"binomial of {trials:,} trials has probabilities of too many digits")
         masses = tuple(
             math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(trials + 1)
@@ -129,7 +130,7 @@ class TracedGenerator(np.random.Generator):
         axis: int = 0,
         shuffle: bool = True,
     ) -> Any:
-        """Elements of ``a``, with or without replacement."""
+        """Elements of ``a``, drawn with or without replacement."""
         array = _rows(a, "choice", axis)
         many = len(array)
         if many == 0:
@@ -159,13 +160,13 @@ class TracedGenerator(np.random.Generator):
         return array[np.array(self._order(len(array)), dtype=np.int64)]
 
     def permuted(self, x: Any, *, axis: Any = None, out: Any = None) -> Any:
-        """The entries of a row in a random order."""
+        """The entries of one row in a random order."""
         if np.ndim(x) > 1 or out is not None:
             raise NotTraced("permuted of several rows is not followed")
         return self.permutation(x)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """Bring the elements of ``x`` into a random order, in place."""
+        """Brings the elements of ``x`` into a random order, in place."""
         if axis:
             raise NotTraced("shuffle along another axis is not followed")
         order = self._order(len(x))
@@ -173,42 +174,42 @@ class TracedGenerator(np.random.Generator):
 
     @property
     def bit_generator(self) -> Any:
-        """Refused: raw bits are not modelled."""
+        """Refused, because raw bits are not modelled."""
         raise NotTraced("Generator.bit_generator is not modelled")
 
     def seeded(self, a: Any = None, **_: Any) -> None:
-        """Seed a global generator with an open draw of 2^31 values or more: its draws stay fresh.
+        """Seeds a global generator with an open draw of 2^31 values or more, and stays fresh.
 
-        NotTraced for another seed, and where the draw is used for anything else.
+        Raises NotTraced for any other seed, and if the draw is used for anything else.
         """
         if a is None or self.path.values is not None:
             return
-        line = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
-        if isinstance(line, Line) and line.function is math.floor:
-            line = line.inner
-        source = line.source if isinstance(line, Line) else None
-        if isinstance(line, Line) and source is not None:
-            many = source.count or (source.family == "uniform") * line.coefficient
-            if many >= _SEEDS and source.whole == self.path.limits.get(source, source.whole):
+        noise = a.pieces()[0][1] if isinstance(a, Symbol) and len(a.pieces()) == 1 else None
+        if isinstance(noise, AffineNoise) and noise.function is math.floor:
+            noise = noise.inner
+        source = noise.source if isinstance(noise, AffineNoise) else None
+        if isinstance(noise, AffineNoise) and source is not None:
+            many = source.count or (source.family == "uniform") * noise.coefficient
+            if many >= _MIN_SEEDS and source.domain == self.path.limits.get(source, source.domain):
                 self.path.used_up.add(source)
                 self.path.changes += 1
                 return
-        raise NotTraced("a generator is seeded by what is no fresh draw")
+        raise NotTraced("a generator is seeded with a value that is not fresh randomness")
 
     def spawn(self, n_children: int) -> Any:
         """Generators of the same path: their draws are independent."""
         return [self for _ in range(n_children)]
 
     def uniformly(self, name: str, values: tuple[Any, ...]) -> Any:
-        """One of the values, each as likely as any other."""
+        """One of the values, each equally likely."""
         return self._discrete(name, values, _equal_masses(len(values)))
 
     def place(self, name: str, shares: Sequence[Fraction]) -> int:
-        """A place, on which the path decides."""
-        return int(settled(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
+        """An index with these probabilities, on which the path decides."""
+        return int(settle(self._discrete(name, tuple(range(len(shares))), tuple(shares))))
 
     def without_replacement(self, shares: Sequence[Fraction], count: int) -> list[int]:
-        """Different places, drawn one after the other from those that are left."""
+        """Distinct indices, drawn one after the other from the remaining indices."""
         left, picks = list(range(len(shares))), []
         if count > sum(share > 0 for share in shares):
             raise ValueError("Cannot take a larger sample than population when replace is False")
@@ -221,21 +222,21 @@ class TracedGenerator(np.random.Generator):
     def _order(self, many: int) -> list[int]:
         return self.without_replacement(_equal_masses(many), many) if many else []
 
-    def _line(self, source: Real) -> Any:
+    def _open(self, source: RealDraw) -> Any:
         value = self.path.add(source)
         if value is not None:
             return np.int64(value) if source.lattice else value
-        return Symbol(self.path, [({source: source.whole}, Line(source))])
+        return Symbol(self.path, [({source: source.domain}, AffineNoise(source))])
 
     def _discrete(self, name: str, values: tuple[Any, ...], masses: tuple[Any, ...]) -> Any:
-        """A symbol of a new source; its value in a replay, or where the path decides at once."""
-        if len(values) > _MOST_VALUES:
-            raise NotTraced(f"{name}: more than {_MOST_VALUES:,} values")
-        source = Discrete(name, values, masses)
+        """A symbol of a new source; a plain value in a replay, or if the path decides at once."""
+        if len(values) > _MAX_VALUES:
+            raise NotTraced(f"{name}: more than {_MAX_VALUES:,} values")
+        source = FiniteDraw(name, values, masses)
         value = self.path.add(source)
         if value is not None:
             return value
-        possible = source.possible
+        possible = source.support
         pieces: list[Piece] = [
             ({source: 1 << k}, v) for k, v in enumerate(values) if possible >> k & 1
         ]
@@ -243,19 +244,19 @@ class TracedGenerator(np.random.Generator):
         return symbol.plain() if self.path.eager else symbol
 
     def _filled(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
-        """One draw, or an array of them."""
+        """One draw, or an array of draws if ``size`` is given."""
         if size is None:
             return draw()
         many = math.prod(_shape(size))
-        if many > MOST_SOURCES:
-            raise NotTraced(f"one call draws {many:,} random numbers, more than {MOST_SOURCES:,}")
+        if many > MAX_SOURCES:
+            raise NotTraced(f"one call draws {many:,} random numbers, more than {MAX_SOURCES:,}")
         draws = np.empty(many, dtype=object)
         for place in range(many):
             draws[place] = draw()
         return self._together(draws, _shape(size), dtype)
 
     def _together(self, draws: Any, shape: Any, dtype: Any) -> Any:
-        """Draws as an array, a plain one in replays and where none of them is open."""
+        """Draws as an array: a plain array in replays, and if no draw is open."""
         open_draws = any(isinstance(entry, Symbol) for entry in draws)
         if self.path.values is not None or (self.path.eager and not open_draws):
             return np.array(draws.tolist(), dtype=dtype).reshape(shape)
@@ -263,7 +264,7 @@ class TracedGenerator(np.random.Generator):
 
 
 def _noise(family: str, name: str, *parameters: str) -> Callable[..., Any]:
-    """A method that draws noise of a family; ``parameters`` are those it has of loc and scale."""
+    """A method that draws noise of a family; ``parameters``: its names among loc and scale."""
 
     def draw(self: TracedGenerator, *args: Any, **kwargs: Any) -> Any:
         given = dict(zip((*parameters, "size", "dtype", "out"), args, strict=False)) | kwargs
@@ -306,7 +307,7 @@ def _whole_numbers(first: int, beyond: int, kind: Any) -> tuple[Any, ...]:
 
 @cache
 def _equal_masses(count: int) -> tuple[Fraction, ...]:
-    """One and the same object, which is compared at once."""
+    """Equal probabilities, as one cached object, so that comparisons are fast."""
     return (Fraction(1, count),) * count
 
 
@@ -328,19 +329,19 @@ def _shape(size: Any) -> tuple[int, ...]:
 
 
 def _rows(value: Any, name: str, axis: int) -> Any:
-    """An array, or that of a range, of which rows are drawn."""
+    """An array whose rows are drawn; an integer stands for a range."""
     if axis:
         raise NotTraced(f"{name} along another axis is not followed")
     value = value.plain() if isinstance(value, Symbol) else value
     if np.ndim(value) == 0:
         value = range(int(value))
-    if len(value) > _MOST_VALUES:
-        raise NotTraced(f"{name} of {len(value):,} elements, more than {_MOST_VALUES:,}")
+    if len(value) > _MAX_VALUES:
+        raise NotTraced(f"{name} of {len(value):,} elements, more than {_MAX_VALUES:,}")
     return value if isinstance(value, TracedArray) else np.asarray(value)
 
 
 def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
-    """NumPy's global functions, by name."""
+    """Replacements for NumPy's global functions, by name."""
     same = "random uniform beta normal standard_normal laplace exponential geometric binomial "
     same += "choice permutation shuffle standard_exponential"
     return {
@@ -359,14 +360,14 @@ def _legacy(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
-    """Python's global functions, by name; whole numbers as Python's own."""
+    """Replacements for Python's global functions, by name; integers are Python's own."""
 
     def randrange(start: int, stop: int | None = None, step: int = 1) -> Any:
         ends = (0, start) if stop is None else (start, stop)
         first, beyond = (int(end) if end // 1 == end else end for end in ends)
         whole = range(first, beyond, step)
         many = len(whole)
-        if many > _MOST_VALUES:
+        if many > _MAX_VALUES:
             return whole[0] + step * apply(int, rng.integers(many))
         return rng.uniformly(f"randrange of {many}", tuple(whole))
 
@@ -402,9 +403,9 @@ def _standard_library(rng: Any) -> dict[str, Callable[..., Any]]:
 
 
 def draws_of_process(rng: TracedGenerator) -> dict[int, Any]:
-    """Modelled draws in place of NumPy's and Python's global generators, by their identity.
+    """Replacements for the global random functions of NumPy and Python, by their identity.
 
-    Draws that are not modelled refuse.
+    A function that is not modelled is replaced by a refusal.
     """
     known_draws = [
         ("numpy.random", known.LEGACY, _legacy(rng)),

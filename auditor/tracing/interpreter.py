@@ -1,4 +1,4 @@
-"""An interpreter of Python functions over symbols: whatever it does not know is refused."""
+"""An interpreter of Python functions over symbols; it refuses every operation it does not know."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import numpy as np
 from fedrec_auditor.auditor.tracing import builtin_calls, known
 from fedrec_auditor.auditor.tracing.arrays import TracedArray
 from fedrec_auditor.auditor.tracing.builtin_calls import SPECIAL
-from fedrec_auditor.auditor.tracing.gate import DICTS, DIGESTS, OPEN, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import DICTS, DIGESTS, OPEN, CodeError, Stream
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.objects import METACLASSES, NativeMethod, Partial
 from fedrec_auditor.auditor.tracing.operations import Operand, Operations
-from fedrec_auditor.auditor.tracing.rewriting import RUN, file_of, rewritten
+from fedrec_auditor.auditor.tracing.rewriting import RUN, file_of, rewrite
 from fedrec_auditor.targets.mechanisms import base
 from fedrec_auditor.targets.wrapped.client import own_randomness
 
-_DEEPEST, _CALL = 60, 10
+_MAX_DEPTH, _CALL = 60, 10
 _MECHANISMS = str(Path(base.__file__).parent)
 _SINGLE = {"random", "standard_normal", "standard_exponential", "standard_gamma"}
-# Methods that look at no entry of their container, but for keys, and indices.
+# Methods that read no entries of their container, apart from keys and indices.
 _BLIND: dict[Any, set[str]] = {
     list: {"append", "insert", "pop", "clear"},
     deque: {"append", "appendleft", "pop", "popleft", "clear"},
@@ -38,7 +38,7 @@ _BLIND |= {key: {"get", "setdefault", "pop", "items", "values", "keys", "copy"} 
 
 
 class _Names:
-    """The names of a module, and built-in functions, as rewritten code looks them up."""
+    """The names of a module, and built-in functions, for lookups by rewritten code."""
 
     def __init__(self, run: Any, module: dict[str, Any]) -> None:
         self.run, self.module = run, module
@@ -49,11 +49,11 @@ class _Names:
         for names in (self.module, vars(builtins)):
             if name in names:
                 return self.run.of_names(names, name)
-        raise Thrown(NameError(f"name {name!r} is not defined"))
+        raise CodeError(NameError(f"name {name!r} is not defined"))
 
 
 class CallRules(Operations):
-    """CallRules, of anything."""
+    """Calls of functions, methods and classes: interpreted, or passed through the gate."""
 
     depth = 0
 
@@ -82,7 +82,7 @@ class CallRules(Operations):
         if kind in METACLASSES and self.is_python_class(function):
             return self.construct(function, args, kwargs)
         if known.is_compiled(function):
-            self.steered = False
+            self.is_replayed = False
             return self.call(function.py_func, args, kwargs)
         hook = None if kind in METACLASSES else self.method(function, "__call__")
         if hook is None:
@@ -90,7 +90,7 @@ class CallRules(Operations):
         return self.call(self.in_class(kind, "__call__"), (function, *args), kwargs)
 
     def _scope(self, module: dict[str, Any]) -> dict[str, Any]:
-        """The global names of rewritten code: the interpreter, and none that it could change."""
+        """The global names of rewritten code: the interpreter, and no name it could change."""
         if id(module) not in self.modules:
             scope: dict[str, Any] = {"__builtins__": _Names(self, module), RUN: self}
             self.modules[id(module)] = scope
@@ -98,16 +98,16 @@ class CallRules(Operations):
         return self.modules[id(module)]
 
     def _function(self, function: types.FunctionType) -> types.FunctionType:
-        """A function of which every operation is one of this interpreter."""
+        """A function in which every operation is a call of this interpreter."""
         code = function.__code__
         if id(function.__globals__) in self.scopes:
             return function
         own_names = getattr(function, "__builtins__", None) is not vars(builtins)
         if own_names or type(function.__globals__) is not dict:
             self.refuse(f"{_name(function)} has built-in functions or names of its own")
-        new = rewritten(code)
+        new = rewrite(code)
         if new is None:
-            self.refuse(f"it calls {_name(function)}, whose source is not found")
+            self.refuse(f"the code calls {_name(function)}, whose source is not found")
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         made = types.FunctionType(
             new,
@@ -119,21 +119,21 @@ class CallRules(Operations):
         made.__kwdefaults__ = function.__kwdefaults__
         for cell in cells.values():
             if cell != _EMPTY:
-                self.look(cell)
-                self.look(cell.cell_contents)
+                self.record(cell)
+                self.record(cell.cell_contents)
         for default in (*(made.__defaults__ or ()), *(made.__kwdefaults__ or {}).values()):
-            self.look(default)
+            self.record(default)
         return made
 
     def _interpret(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.step(_CALL)
         function = self._function(function)
-        if self.depth > _DEEPEST:
-            self.refuse(f"its calls are nested more than {_DEEPEST} deep")
+        if self.depth > _MAX_DEPTH:
+            self.refuse(f"its calls are nested more than {_MAX_DEPTH} deep")
         self.depth += 1
         try:
-            found = function(*args, **kwargs)
-        except (TypeError, NameError) as error:  # of arguments, or of a name without a value
+            result = function(*args, **kwargs)
+        except (TypeError, NameError) as error:  # of wrong arguments, or of a name without a value
             trace: Any = error.__traceback__
             while trace.tb_next is not None:
                 trace = trace.tb_next
@@ -141,26 +141,26 @@ class CallRules(Operations):
                 trace.tb_frame.f_code is CallRules._interpret.__code__
                 or RUN in trace.tb_frame.f_globals
             ):
-                raise Thrown(error) from None
+                raise CodeError(error) from None
             raise
         finally:
             self.depth -= 1
-        return Lazy(found) if function.__code__.co_flags & CO_GENERATOR else found
+        return Stream(result) if function.__code__.co_flags & CO_GENERATOR else result
 
     def _native_method(self, value: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         kind = type(value)
         if name == "__getitem__":
             return self.entry(value, *args)
         if name == "shuffle":
-            self.may_write(args[0] if args else kwargs.get("x"))
+            self.check_write(args[0] if args else kwargs.get("x"))
         if kind is TracedGenerator:
             dtypes = [*args[1:2], kwargs.get("dtype")] if name in _SINGLE else []
             if any(dtype is not None and dtype not in (float, np.float64) for dtype in dtypes):
-                self.refuse(f"{name} gives numbers of 24 bits, which are followed as real ones")
-            value.huge = file_of().startswith(_MECHANISMS)
+                self.refuse(f"{name} draws numbers of 24 bits, which are followed as real ones")
+            value.any_size = file_of().startswith(_MECHANISMS)
             return self.through(getattr(value, name), args, kwargs, f"Generator.{name}")
         if known.changes(np.ndarray if kind is TracedArray else kind, name):
-            self.may_write(value)
+            self.check_write(value)
         if kind is list and name == "extend" and len(args) == 1:
             value.extend(list(self.iterate(args[0])))
             return None
@@ -174,7 +174,7 @@ class CallRules(Operations):
                 self.refuse(f"{name} writes into an array that may hold draws")
             return self.through(getattr(value, name), args, kwargs, f"{kind.__name__}.{name}")
         if kind in (bytes, bytearray, str):
-            args = tuple(map(self.plainly, args))
+            args = tuple(map(self.as_plain, args))
         return self.through(
             lambda owner, *rest, **named: getattr(owner, name)(*rest, **named),
             (value, *args),
@@ -183,13 +183,13 @@ class CallRules(Operations):
         )
 
     def _blind_method(self, value: Any, kind: Any, name: str, args: Any) -> Any:
-        """Call a method that looks at no entry, but for keys and indices."""
+        """Calls a method that reads no entries of its container, apart from keys and indices."""
         if kind in DICTS and args:
             self.check_key(value, args[0])
         elif kind is list and name in ("insert", "pop") and args:
-            args = (self.decided(self.passes(args[0], "an index")), *args[1:])
-        found = self.run(lambda: getattr(value, name)(*args))
-        return self.own(found) if name == "copy" else found
+            args = (self.decide(self.admit(args[0], "an index")), *args[1:])
+        result = self.run(lambda: getattr(value, name)(*args))
+        return self.mark_own(result) if name == "copy" else result
 
 
 _EMPTY = types.CellType()
@@ -210,16 +210,14 @@ def _name(function: Any) -> str:
     return name if not isinstance(module, str) or module == "builtins" else f"{module}.{name}"
 
 
-# An interpreter of Python functions over symbols: whatever it does not know is refused.
-#
-# It runs a function in which every operation was rewritten as a call of this class, see
-# ``rewriting``. Names, control flow and functions are Python's own, operations on values and
-# objects of Python classes the interpreter's; everything else is called through the gate. It writes
-# to nothing that the call did not make, and patches nothing.
+# The interpreter runs a function in which every operation was rewritten as a call of its methods,
+# see ``rewriting``. Python itself handles names, control flow and functions. The interpreter
+# handles operations on values, and objects of Python classes. All other code is called through the
+# gate. The interpreter writes to no object that the call did not make, and patches nothing.
 
 
 class _Context:
-    """A context manager of interpreted code; refusals pass it by."""
+    """A context manager of interpreted code; its ``__exit__`` does not see refusals."""
 
     def __init__(self, run: Interpreter, manager: Any) -> None:
         self.run, self.manager = run, manager
@@ -231,8 +229,8 @@ class _Context:
         return self.enter()  # type: ignore[misc]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if kind is Thrown:
-            return self.run.truth(self.leave(type(error.error), error.error, None))  # type: ignore[misc]
+        if kind is CodeError:
+            return self.run.is_true(self.leave(type(error.error), error.error, None))  # type: ignore[misc]
         if kind is None:
             self.leave(None, None, None)  # type: ignore[misc]
         return False
@@ -241,19 +239,19 @@ class _Context:
 class Interpreter(CallRules):
     """Text, exceptions, contexts, imports and classes of rewritten code."""
 
-    thrown_class = Thrown
-    new_slice, lazy, text = staticmethod(slice), staticmethod(Lazy), staticmethod("".join)
+    exception_class = CodeError
+    new_slice, lazy, text = staticmethod(slice), staticmethod(Stream), staticmethod("".join)
 
     def new_super(self, owner: Any, value: Any) -> Any:
         """``super()``."""
         return builtin_calls.new_super(self, (owner, value))
 
-    def asked(self, value: Any) -> Operand:
-        """A part of ``a and b``, or of ``a < b < c``."""
+    def operand(self, value: Any) -> Operand:
+        """An operand of ``a and b``, or of ``a < b < c``."""
         return Operand(self, value)
 
-    def formatted(self, value: Any, conversion: int, how: str | None) -> Any:
-        """One value of such a text."""
+    def format_value(self, value: Any, conversion: int, how: str | None) -> Any:
+        """The text of one value in an f-string."""
         convert = {115: str, 114: repr, 97: ascii}.get(conversion)
         if convert is not None:
             value = self.call(convert, (value,), {})
@@ -261,71 +259,71 @@ class Interpreter(CallRules):
             return self.call(str, (value,), {})
         return self.through(format, (value, how or ""), {}, "format")
 
-    def failed(self, *message: Any) -> Thrown:
+    def assertion_error(self, *message: Any) -> CodeError:
         """The exception of a failed ``assert``."""
-        return Thrown(AssertionError(*message))
+        return CodeError(AssertionError(*message))
 
-    def thrown(self, error: Any) -> Thrown:
+    def to_exception(self, error: Any) -> CodeError:
         """The exception of a ``raise``."""
         if type(error) is type:
             error = self.call(error, (), {})
         if not issubclass(type(error), Exception):
-            self.refuse(f"it raises {type(error).__name__}")
-        return Thrown(error)
+            self.refuse(f"the code raises {type(error).__name__}")
+        return CodeError(error)
 
     def catches(self, error: BaseException, *classes: Any) -> bool:
-        """Whether a handler is that of an exception."""
+        """Whether a handler of these classes catches an exception."""
         return not classes or builtin_calls.catches(self, error, classes)
 
-    def error(self) -> Any:
-        """The exception that is handled."""
+    def current_error(self) -> Any:
+        """The exception that is being handled."""
         return sys.exc_info()[1]
 
-    def goes_on(self, before: Any) -> bool:
-        """Whether ``finally`` is run: not where a refusal has come since ``before``."""
-        return self.error() is before or sys.exc_info()[0] is Thrown
+    def runs_finally(self, before: Any) -> bool:
+        """Whether ``finally`` is run: not if a refusal was raised since ``before``."""
+        return self.current_error() is before or sys.exc_info()[0] is CodeError
 
     def context(self, manager: Any) -> Any:
         """The manager of a ``with``."""
         return manager if type(manager) is np.errstate else _Context(self, manager)
 
     def is_row(self, value: Any, length: int) -> bool:
-        """Whether a value matches a sequence of this length."""
+        """Whether a value matches a sequence pattern of this length."""
         if type(value) in (list, tuple):
             return len(value) == length
         self.check_kind(value, (str, bytes, int, float, bool, dict, type(None)), "match")
         return False
 
     def has_keys(self, value: Any, *keys: Any) -> bool:
-        """Whether a value matches a dict with these keys."""
+        """Whether a value matches a dict pattern with these keys."""
         return type(value) is dict and all(self.contains(value, key) for key in keys)
 
     def is_instance(self, value: Any, kind: Any) -> bool:
-        """Whether a value matches a class."""
+        """Whether a value matches a class pattern."""
         return builtin_calls.is_instance(self, (value, kind))
 
-    def module(self, name: str, first: str = "") -> types.ModuleType:
-        """A module that is there, or the one at the begin of its name."""
-        if name not in sys.modules:  # as the first call would, with coins of its own
+    def import_module(self, name: str, first: str = "") -> types.ModuleType:
+        """The imported module ``name``, or the package ``first`` at the start of its name."""
+        if name not in sys.modules:  # import as the first call would, with separate randomness
             with own_randomness():
                 self.run(lambda: importlib.import_module(name))
             self.special = known.special_functions()
         module = sys.modules[first or name]
         if type(module) is not types.ModuleType:
-            self.refuse(f"it imports {name}, which is no plain module")
+            self.refuse(f"the code imports {name}, which is not a plain module")
         return module
 
-    def imported(self, part: str, name: str, level: int, package: str = "") -> Any:
+    def import_part(self, part: str, name: str, level: int, package: str = "") -> Any:
         """``from name import part``."""
         if part == "*":
             self.refuse("import * is not followed")
         if level:
             parents = package.split(".")
             name = ".".join([*parents[: len(parents) - level + 1], *filter(None, [name])])
-        return self.attribute(self.module(name), part)
+        return self.attribute(self.import_module(name), part)
 
     def build_class(self, body: Any, name: str, *bases: Any) -> type:
-        """A class, of plain members and classes."""
+        """A class whose members and bases are plain."""
         hook = vars(object)["__init_subclass__"]
         plain = all(
             type(b) is type and self.in_class(b, "__init_subclass__") is hook for b in bases
@@ -339,5 +337,5 @@ class Interpreter(CallRules):
             kind = type(value)
             plain = kind in known.METHODS or kind in (*OPEN, types.CellType, type(None))
             if not plain and not (kind is types.FunctionType and self.has_source(value)):
-                self.refuse(f"a class holds a {kind.__name__}, which is not followed")
+                self.refuse(f"a class has a member of type {kind.__name__}, which is not followed")
         return type(name, bases, names)

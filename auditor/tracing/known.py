@@ -1,8 +1,8 @@
-"""Compiled functions that are known to be functions of their arguments alone.
+"""Table of compiled functions whose result depends on their arguments alone.
 
-An entry is the object itself, as it was when this module was imported. Everything here keeps
-nothing between calls, looks at no clock, draws no coin, and calls back nothing of objects of the
-fixed types that the gate lets through. Reasons stand at the groups.
+Each entry is the object itself, as it was when this module was imported. These functions keep
+nothing between calls, read no clock, draw no random number, and call no code of objects of the
+fixed types that the gate lets through. Comments give the reason for each group.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ CLASSES |= {
 
 
 def special_functions() -> dict[int, Any]:
-    """The compiled element-wise functions of scipy.special, and hashes, if they are there.
+    """By identity, the compiled element-wise functions of scipy.special and hashes, if imported.
 
-    Without loops over objects, as functions of Python have that were made element-wise.
+    Functions with loops over objects are excluded, because they may call Python functions.
     """
     names = vars(sys.modules.get("scipy.special", math))
-    found = [
+    functions = [
         f for f in names.values() if type(f) is np.ufunc and not any("O" in t for t in f.types)
     ]
     # xxhash: digests of bytes and a seed; without ``update`` its objects do not change.
@@ -126,8 +126,8 @@ def special_functions() -> dict[int, Any]:
         if name in ("xxh32", "xxh64", "xxh3_64", "xxh128"):
             METHODS[kind] = {"digest", "hexdigest", "intdigest", "seed"}
             HASHES.add(kind)
-            found.append(kind)
-    return {id(function): function for function in found}
+            functions.append(kind)
+    return {id(function): function for function in functions}
 
 
 HASHES: set[type] = set()
@@ -140,15 +140,15 @@ KNOWN = {
     if function is not None
 }
 KNOWN |= {i: c for i, c in CLASSES.items() if c not in (type, np.ndarray, np.random.Generator)}
-"""By their identity: compiled functions, whose arguments pass the gate."""
-# Written into: the first argument.
+"""Compiled functions by their identity; their arguments pass the gate."""
+# Functions that write to their first argument.
 WRITING = {
     id(f): f
     for f in (np.put, np.copyto, np.place, np.putmask, np.fill_diagonal, np.put_along_axis,
               np.random.shuffle, random.shuffle, heapq.heapify, heapq.heappush, heapq.heappop,
               heapq.heapreplace, heapq.heappushpop, bisect.insort)
 }  # fmt: skip
-# Draws, which the path models; as they were at import.
+# Random functions, as they were at import; the path models them.
 LEGACY = {
     name: f
     for name, f in vars(np.random).items()
@@ -192,7 +192,7 @@ METHODS |= {
     np.finfo: _ARRAY | {"resolution", "precision"},
     fractions.Fraction: {"numerator", "denominator", "limit_denominator"},
 }  # fmt: skip
-"""Attributes of values of exact types: their methods call back nothing of plain values."""
+"""Attributes of values of exact types; these methods call no code of plain values."""
 _READING = {"index", "count", "copy", "__getitem__", "__len__", "__contains__", "maxlen"}
 _SET_CHANGES = (
     "add discard remove pop clear update difference_update intersection_update "
@@ -214,11 +214,11 @@ ABSTRACT = {
     for kind in (*METHODS, type(None), types.FunctionType)
     for part in _ABCS
 }
-"""Whether the exact types are numbers, sequences and so on."""
+"""Whether each exact type is a number, a sequence or another abstract class."""
 
 
 def changes(kind: type, name: str) -> bool:
-    """Whether a method writes into its object."""
+    """Whether a method writes to its object."""
     return name in _CHANGES.get(kind, ())
 
 
@@ -250,9 +250,9 @@ _RULES: list[tuple[tuple[Any, ...], Any]] = [
     ((bytes, bytearray), lambda n=0, *_: n if type(n) is int else 0),
 ]
 SIZES = {id(function): rule for functions, rule in _RULES for function in functions}
-"""How many entries, about, a function makes of its arguments; it is asked before it is called."""
+"""Estimate, from its arguments, of the entries that a function makes; checked before a call."""
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether it is a function that Numba compiles, of which ``py_func`` is the code."""
+    """Whether a function is compiled by Numba; ``py_func`` is then its Python code."""
     return str(type(value).__module__).startswith("numba.") and hasattr(value, "py_func")

@@ -1,4 +1,4 @@
-"""Objects of interpreted code: made, written and looked up without running their code unseen."""
+"""Objects of interpreted code: created, written to and read without running their code unseen."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries, TracedArray
-from fedrec_auditor.auditor.tracing.gate import CallGate, Thrown
+from fedrec_auditor.auditor.tracing.gate import CallGate, CodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.lines import Line
-from fedrec_auditor.auditor.tracing.rewriting import rewritten
+from fedrec_auditor.auditor.tracing.rewriting import rewrite
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
 MISSING: Any = object()
@@ -44,7 +44,7 @@ METACLASSES: tuple[Any, ...] = (type, abc.ABCMeta, enum.EnumType, type(Protocol)
 _ROOTS = {object, tuple}
 _DRAWS = {n for n in dir(np.random.Generator) if not n.startswith("_")} - {"bit_generator"}
 FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
-# Constants of modules that are no functions of the process that runs.
+# Constants of ``sys`` that do not change while the process runs.
 _OF_SYS = {"maxsize", "float_info", "version_info", "platform", "byteorder", "int_info"}
 
 
@@ -58,7 +58,7 @@ class NativeMethod:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partial:
-    """A call that was begun within the code: a bound method, say."""
+    """A function with its first arguments, such as a bound method."""
 
     function: Any
     args: tuple[Any, ...]
@@ -67,7 +67,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Super:
-    """What ``super()`` gives: the classes after ``owner``, of ``value``."""
+    """The result of ``super()``: attributes of ``value`` from the classes after ``owner``."""
 
     owner: type
     value: Any
@@ -75,7 +75,7 @@ class Super:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The value in a slot of an object, as one of its names."""
+    """The value in a slot of an object, read like a dict with one name."""
 
     slot: Any
     owner: Any
@@ -105,7 +105,7 @@ def _is_python(kind: type) -> bool:
 
 
 def _is_written(kind: type) -> bool:
-    """Whether a class is written in Python: no compiled method of its own stands in it."""
+    """Whether a class is written in Python: it has no compiled method of its own."""
     compiled = (COMPILED, types.MethodDescriptorType)
     heap = bool(kind.__flags__ & 1 << 9)
     return heap and not any(
@@ -122,7 +122,7 @@ class Objects(CallGate):
 
     def __init__(self, rng: TracedGenerator) -> None:
         super().__init__(rng)
-        self.kept: list[Any] = []
+        self.cached_values: list[Any] = []
         self.scopes: dict[int, dict[str, Any]] = {}
         self.modules: dict[int, dict[str, Any]] = {}
 
@@ -131,14 +131,14 @@ class Objects(CallGate):
         self.step()
         kind = self.kind(value)
         if name == "__class__":
-            self.steered &= kind is not TracedGenerator  # of replays it is another one
+            self.is_replayed &= kind is not TracedGenerator  # a replay would read another class
             return self.kind_of(value)
         if kind is types.ModuleType:
             return self._of_module(value, name)
         if name in _OPEN_METHODS.get(kind, ()) or self._draws_or_reduces(value, kind, name):
             return NativeMethod(value, name)
         if kind in _OPEN_METHODS:
-            return self.attribute(self.own(value.plain()), name)
+            return self.attribute(self.mark_own(value.plain()), name)
         if kind is TracedGenerator:
             self.refuse(f"Generator.{name} is not modelled")
         if value is np.random.mtrand._rand and name in known.LEGACY:
@@ -159,7 +159,7 @@ class Objects(CallGate):
         if id(kind) in known.CLASSES and issubclass(kind, BaseException):
             if name == "args":
                 return value.args
-            self.refuse(f"it uses .{name} of an exception")
+            self.refuse(f"the code uses .{name} of an exception")
         return self._of_object(value, name)
 
     def _draws_or_reduces(self, value: Any, kind: Any, name: str) -> bool:
@@ -171,10 +171,10 @@ class Objects(CallGate):
         return name in _DRAWS and (own or kind is TracedGenerator)
 
     def _among(self, names: dict[str, Any], name: str, owner: str) -> Any:
-        """The value of a name; AttributeError of the code where it has none."""
+        """The value of a name; raises AttributeError in the interpreted code if it has none."""
         if name not in names:
-            raise Thrown(AttributeError(f"{owner} has no attribute {name!r}"))
-        self.note(names, name)
+            raise CodeError(AttributeError(f"{owner} has no attribute {name!r}"))
+        self.record_name(names, name)
         return names[name]
 
     def _of_module(self, module: types.ModuleType, name: str) -> Any:
@@ -185,17 +185,17 @@ class Objects(CallGate):
                 return sys.modules[full]
             self.refuse(f"module {module.__name__} has no {name} yet")
         if module is sys and name not in _OF_SYS:
-            self.refuse(f"it uses sys.{name}, which others change")
+            self.refuse(f"the code uses sys.{name}, which may change")
         return self.of_names(names, name)
 
     def of_names(self, names: dict[str, Any], name: str) -> Any:
-        """A name of a module; NotTraced for what the standard library keeps there."""
+        """The value of a name of a module; NotTraced for mutable values of the standard library."""
         value = names[name]
         kind = type(value)
         root = str(names.get("__name__")).partition(".")[0]
         if kind in (list, dict, set) and root in sys.stdlib_module_names and root != "__main__":
-            self.refuse(f"it reads {names.get('__name__')}.{name}, which others change")
-        self.note(names, name)
+            self.refuse(f"the code reads {names.get('__name__')}.{name}, which may change")
+        self.record_name(names, name)
         return value
 
     def _of_plain(self, value: Any, name: str, allowed: set[str]) -> Any:
@@ -203,21 +203,21 @@ class Objects(CallGate):
         if name not in allowed:
             if hasattr(kind, name):
                 self.refuse(f"{kind.__name__}.{name} is not known to depend on its object alone")
-            raise Thrown(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
-        found = self.run(lambda: getattr(value, name))
-        if isinstance(found, (types.BuiltinMethodType, types.MethodType)):
+            raise CodeError(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"))
+        member = self.run(lambda: getattr(value, name))
+        if isinstance(member, (types.BuiltinMethodType, types.MethodType)):
             return NativeMethod(value, name)
-        self.adopt(found, {id(value): value}, name)
-        return found
+        self.adopt(member, {id(value): value}, name)
+        return member
 
     def kind_of(self, value: Any) -> Any:
-        """The type of a value; NotTraced for an open draw, or where a class says another."""
+        """The class of a value; NotTraced for an open draw, or if ``__class__`` is overridden."""
         kind = self.kind(value)
         if kind in (Symbol, MaskedEntries):
             pieces = value.pieces() if kind is Symbol else ()
-            if not pieces or any(type(piece) is Line for _, piece in pieces):
-                self.refuse("it looks at the type of a draw")
-            return self.decided(apply(_type_of, value))
+            if not pieces or any(type(piece) is AffineNoise for _, piece in pieces):
+                self.refuse("the code reads the type of a random draw")
+            return self.decide(apply(_type_of, value))
         kind = _STANDS_FOR.get(kind, kind)
         getter = self.in_class(kind, "__getattribute__")
         if kind not in known.METHODS and (
@@ -227,7 +227,7 @@ class Objects(CallGate):
         return kind
 
     def in_class(self, kind: type, name: str, after: type | None = None) -> Any:
-        """What the classes of an object have under a name, as it stands there."""
+        """An attribute of a class or its bases, not bound to an object; MISSING if none has it."""
         order = _MRO(kind)
         for base in order[order.index(after) + 1 :] if after is not None else order:
             names = _NAMES(base)
@@ -236,74 +236,74 @@ class Objects(CallGate):
         return MISSING
 
     def is_python_class(self, kind: type) -> bool:
-        """Whether a class is written in Python, on top of ``object`` or a tuple alone."""
+        """Whether a class is written in Python, on top of ``object``, a tuple or an exception."""
         return _is_python(kind)
 
     def _of_object(self, value: Any, name: str) -> Any:
         kind = type(value)
         if not self.is_python_class(kind):
-            self.refuse(f"it uses .{name} of {kind.__module__}.{kind.__name__}, which is not known")
+            self.refuse(f"the code uses {kind.__module__}.{kind.__name__}.{name}, which is unknown")
         if type(self.in_class(kind, "__getattribute__")) is not COMPILED:
             self.refuse(f"{kind.__name__} has a __getattribute__ of its own")
-        found, own = self.in_class(kind, name), self.instance_names(value)
+        member, own = self.in_class(kind, name), self.instance_names(value)
         if (
             issubclass(kind, enum.Enum)
             and name in ("value", "name")
-            and type(found) is not property
+            and type(member) is not property
         ):
             return own[f"_{name}_"]
-        if found is _ARGS:
+        if member is _ARGS:
             return value.args
-        if name in own and (found is MISSING or self.in_class(type(found), "__set__") is MISSING):
+        if name in own and (member is MISSING or self.in_class(type(member), "__set__") is MISSING):
             if not self.is_own(value):
-                self.note(own, name)
+                self.record_name(own, name)
             return own[name]
         hook = self.in_class(kind, "__getattr__")
-        if found is MISSING and hook is not MISSING:
+        if member is MISSING and hook is not MISSING:
             return self.call(hook, (value, name), {})
-        return self._bound(found, kind, name, value)
+        return self._bound(member, kind, name, value)
 
-    def _bound(self, found: Any, kind: type, name: str, value: Any = MISSING) -> Any:
-        """An attribute of a class, bound to the class or to a ``value`` of it."""
-        how, seen = type(found), value is not MISSING
-        if found is MISSING:
-            raise Thrown(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
-        if how in FUNCTIONS or found is object.__init__:
-            return Partial(found, (value,), {}) if seen else found
+    def _bound(self, member: Any, kind: type, name: str, value: Any = MISSING) -> Any:
+        """An attribute of a class, bound to the class or to its instance ``value``."""
+        how, has_value = type(member), value is not MISSING
+        if member is MISSING:
+            raise CodeError(AttributeError(f"{kind.__name__!r} has no attribute {name!r}"))
+        if how in FUNCTIONS or member is object.__init__:
+            return Partial(member, (value,), {}) if has_value else member
         if how is staticmethod:
-            return found.__func__
+            return member.__func__
         if how is classmethod:
-            return Partial(found.__func__, (kind,), {})
-        if seen and how is property:
-            return self.call(found.fget, (value,), {})
-        if seen and how is functools.cached_property:
-            result = self.without_draws(found.func, (value,), {})
+            return Partial(member.__func__, (kind,), {})
+        if has_value and how is property:
+            return self.call(member.fget, (value,), {})
+        if has_value and how is functools.cached_property:
+            result = self.without_draws(member.func, (value,), {})
             if self.is_own(value):
                 self.instance_names(value)[name] = result
             return result
-        if seen and how is types.MemberDescriptorType:
-            names = _Slot(found, value)
-            found = self.run(lambda: names[name])
+        if has_value and how is types.MemberDescriptorType:
+            names = _Slot(member, value)
+            member = self.run(lambda: names[name])
             if not self.is_own(value):
-                self.note(names, name, value)
-        elif seen and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
+                self.record_name(names, name, value)
+        elif has_value and how.__name__ == "_tuplegetter" and issubclass(kind, tuple):
             return tuple.__getitem__(value, kind._fields.index(name))  # type: ignore[attr-defined]
         elif self.in_class(how, "__get__") is not MISSING:
             self.refuse(f"{kind.__name__}.{name} is {how.__name__}, which is not known")
         else:
             owner = next(base for base in _MRO(kind) if name in _NAMES(base))
-            self.note(_NAMES(owner), name, owner)
-        self.look(found)
-        return found
+            self.record_name(_NAMES(owner), name, owner)
+        self.record(member)
+        return member
 
     def instance_names(self, value: Any) -> dict[str, Any]:
-        """The attributes of an object itself."""
-        found = self.in_class(type(value), "__dict__")
-        if found is MISSING:
+        """The attributes in the ``__dict__`` of an object."""
+        member = self.in_class(type(value), "__dict__")
+        if member is MISSING:
             return {}
-        if type(found) is not types.GetSetDescriptorType:
+        if type(member) is not types.GetSetDescriptorType:
             self.refuse(f"{type(value).__name__} has a __dict__ of its own")
-        names: dict[str, Any] = found.__get__(value)
+        names: dict[str, Any] = member.__get__(value)
         if type(names) is not dict:
             self.refuse(f"{type(value).__name__} has a __dict__ of its own")
         return names
@@ -318,43 +318,43 @@ class Objects(CallGate):
         if known.CLASSES.get(id(kind)) is kind:
             if name in ("fromkeys", "from_bytes", "fromhex", "maketrans", "join", "upper", "lower"):
                 return NativeMethod(kind, name)
-            self.refuse(f"it uses {kind.__name__}.{name}, which is not known")
+            self.refuse(f"the code uses {kind.__name__}.{name}, which is not known")
         return self._bound(self.in_class(kind, name), kind, name)
 
     def _of_super(self, value: Super, name: str) -> Any:
         kind = value.value if isinstance(value.value, type) else type(value.value)
-        found = self.in_class(kind, name, after=value.owner)
-        return self._bound(found, kind, name, value.value)
+        member = self.in_class(kind, name, after=value.owner)
+        return self._bound(member, kind, name, value.value)
 
     def method(self, value: Any, name: str) -> Callable[..., Any] | None:
-        """A special method of an object of a class that is written in Python, or None."""
+        """A special method of an object whose class is written in Python, or None."""
         kind = self.kind(value)
         if not self.is_python_class(kind) or known.CLASSES.get(id(kind)) is kind:
             return None
-        found = self.in_class(kind, name)
-        if found is MISSING or found is None or type(found) in _SLOTS:
+        member = self.in_class(kind, name)
+        if member is MISSING or member is None or type(member) in _SLOTS:
             return None
-        if type(found) not in FUNCTIONS:
-            self.refuse(f"{kind.__name__}.{name} is a {type(found).__name__}, which is not known")
-        return lambda *args: self.call(found, (value, *args), {})
+        if type(member) not in FUNCTIONS:
+            self.refuse(f"{kind.__name__}.{name} is a {type(member).__name__}, which is not known")
+        return lambda *args: self.call(member, (value, *args), {})
 
     def without_draws(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A value that is kept from the first call on, and so must not depend on draws."""
+        """The value of a function that caches its first result, which must not depend on draws."""
         before = len(self.rng.path.sources)
         made = dict(self.made)
         for value in (*args, *kwargs.values()):
             if type(value) not in METACLASSES and not self.is_python_class(type(value)):
-                self.passes(value, "a cache")
-        found = self.call(function, args, kwargs)
+                self.admit(value, "a cache")
+        result = self.call(function, args, kwargs)
         if len(self.rng.path.sources) != before:
-            self.refuse("a cache keeps what was drawn for later calls")
-        self.kept.append(found)
+            self.refuse("a cache keeps random draws for later calls")
+        self.cached_values.append(result)
         self.made = made
-        return found
+        return result
 
 
 class Construction(Objects):
-    """Objects of classes that are written in Python: made, and written to."""
+    """Creates objects of classes that are written in Python, and writes to them."""
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of an object that this call made."""
@@ -362,102 +362,102 @@ class Construction(Objects):
         python, hook = self.is_python_class(kind), self.in_class(kind, "__setattr__")
         plain = python and hook is object.__setattr__ and self.in_class(kind, name) is MISSING
         if plain and self.instance_names(value).get(name) is new:
-            return  # it is so already
+            return  # the attribute has this value already
         if not python or not self.is_own(value):
             self.refuse(
-                f"it changes the attribute {name} of what it did not make: "
-                "it changes what it keeps between calls, on which later answers may depend"
+                f"the code changes the attribute {name} of an object that this call did not make: "
+                "it changes what it keeps between calls, on which later outputs may depend"
             )
         if hook is not object.__setattr__:
             if self.parts_of(kind) and not self.has_source(hook):
-                raise Thrown(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
+                raise CodeError(dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}"))
             self.call(hook, (value, name, new), {})
             return
         self.set_plainly(value, name, new)
 
     def set_plainly(self, value: Any, name: str, new: Any) -> None:
-        """What ``object.__setattr__`` does."""
-        found = self.in_class(type(value), name)
-        if type(found) is property:
-            if found.fset is None:
-                raise Thrown(AttributeError(f"property {name!r} has no setter"))
-            self.call(found.fset, (value, new), {})
-        elif type(found) is types.MemberDescriptorType:
-            found.__set__(value, new)
-        elif found is not MISSING and self.in_class(type(found), "__set__") is not MISSING:
-            self.refuse(f"it sets {name}, which is {type(found).__name__}")
+        """Does the same as ``object.__setattr__``."""
+        member = self.in_class(type(value), name)
+        if type(member) is property:
+            if member.fset is None:
+                raise CodeError(AttributeError(f"property {name!r} has no setter"))
+            self.call(member.fset, (value, new), {})
+        elif type(member) is types.MemberDescriptorType:
+            member.__set__(value, new)
+        elif member is not MISSING and self.in_class(type(member), "__set__") is not MISSING:
+            self.refuse(f"the code sets {name}, which is a {type(member).__name__}")
         else:
             self.instance_names(value)[name] = new
 
     def has_source(self, function: Any) -> bool:
-        """Whether a function is one of Python whose source is found."""
+        """Whether a function is written in Python and its source is available."""
         return type(function) is types.FunctionType and (
-            id(function.__globals__) in self.scopes or rewritten(function.__code__) is not None
+            id(function.__globals__) in self.scopes or rewrite(function.__code__) is not None
         )
 
     def construct(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An object of a class that is written in Python."""
         if isinstance(kind, enum.EnumType) and len(args) == 1 and not kwargs:
             for member in kind._member_map_.values():
-                if self.passes(args[0], "Enum") == member.value:
+                if self.admit(args[0], "Enum") == member.value:
                     return member
-            raise Thrown(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
+            raise CodeError(ValueError(f"{args[0]!r} is not a valid {kind.__name__}"))
         if not self.is_python_class(kind) or type(kind) is enum.EnumType:
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         new, begin = self.in_class(kind, "__new__"), self.in_class(kind, "__init__")
         if self.in_class(kind, "__del__") is not MISSING:
-            self.refuse(f"{kind.__name__} has a __del__, which runs unseen")
+            self.refuse(f"{kind.__name__} has a __del__, which would run unseen")
         if issubclass(kind, BaseException):
             if type(new) is types.BuiltinFunctionType and type(begin) is COMPILED and not kwargs:
                 for value in args:
-                    self.passes(value, kind.__name__)
-                return self.own(kind(*args))
+                    self.admit(value, kind.__name__)
+                return self.mark_own(kind(*args))
             self.refuse_call(f"{kind.__module__}.{kind.__name__}")
         fields = self.in_class(kind, "_fields") if tuple in kind.__bases__ else MISSING
         if fields is not MISSING:
             values = {**kind._field_defaults, **dict(zip(fields, args, strict=False)), **kwargs}  # type: ignore[attr-defined]
             if set(values) != set(fields) or len(args) > len(fields):
-                raise Thrown(TypeError(f"{kind.__name__}() got other arguments than its fields"))
+                raise CodeError(TypeError(f"{kind.__name__}() got arguments other than its fields"))
             return tuple.__new__(kind, [values[name] for name in fields])  # type: ignore[type-var]
         if new is not object.__new__ or self.in_class(kind, "__slots__") is None:
             self.refuse(f"{kind.__name__} has a __new__ of its own")
         if getattr(kind, "__abstractmethods__", None):
-            raise Thrown(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
-        value = self.own(object.__new__(kind))
+            raise CodeError(TypeError(f"Can't instantiate abstract class {kind.__name__}"))
+        value = self.mark_own(object.__new__(kind))
         if self.parts_of(kind) and not self.has_source(begin):
             self._begin_dataclass(value, args, kwargs)
         elif begin is not object.__init__:
             self.call(begin, (value, *args), kwargs)
         elif args or kwargs:
-            raise Thrown(TypeError(f"{kind.__name__}() takes no arguments"))
+            raise CodeError(TypeError(f"{kind.__name__}() takes no arguments"))
         return value
 
     def parts_of(self, kind: type) -> list[dataclasses.Field[Any]] | None:
-        """The fields of a dataclass; None for another class."""
-        found = self.in_class(kind, "__dataclass_fields__")
-        if type(found) is not dict:
+        """The fields of a dataclass; None for any other class."""
+        member = self.in_class(kind, "__dataclass_fields__")
+        if type(member) is not dict:
             return None
-        return [part for part in found.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
+        return [part for part in member.values() if part._field_type is dataclasses._FIELD]  # type: ignore[attr-defined]
 
     def is_plain_record(self, kind: type) -> bool:
-        """Whether reading the fields of a dataclass runs no code of its own."""
+        """Whether a dataclass runs no code of its own when its fields are read."""
         parts = self.parts_of(kind)
         if not parts or type(self.in_class(kind, "__getattribute__")) is not COMPILED:
             return False
-        found = [self.in_class(kind, part.name) for part in parts]
+        member = [self.in_class(kind, part.name) for part in parts]
         return all(
             type(f) is types.MemberDescriptorType or self.in_class(type(f), "__get__") is MISSING
-            for f in found
+            for f in member
         )
 
     def _begin_dataclass(self, value: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What the generated ``__init__`` of a dataclass does."""
+        """Does the same as the generated ``__init__`` of a dataclass."""
         parts = self.parts_of(type(value)) or []
         by_place = [part.name for part in parts if part.init and not part.kw_only]
         given = dict(zip(by_place, args, strict=False))
         unknown = set(kwargs) - ({part.name for part in parts if part.init} - set(given))
         if unknown or len(args) > len(by_place):
-            raise Thrown(TypeError("it gets other arguments than the fields"))
+            raise CodeError(TypeError("arguments do not match the fields"))
         given |= kwargs
         for part in parts:
             if part.name in given:
@@ -467,7 +467,7 @@ class Construction(Objects):
             elif part.default_factory is not dataclasses.MISSING:
                 new = self.call(part.default_factory, (), {})
             elif part.init:
-                raise Thrown(TypeError(f"missing argument: {part.name!r}"))
+                raise CodeError(TypeError(f"missing argument: {part.name!r}"))
             else:
                 continue
             self.set_plainly(value, part.name, new)

@@ -1,4 +1,4 @@
-"""Operators, entries, loops and conditions of interpreted code."""
+"""Operators, subscripts, loops and conditions of interpreted code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.auditor.tracing import known
+from fedrec_auditor.auditor.tracing.affine_noise import pick
 from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
-from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, Lazy, Thrown
+from fedrec_auditor.auditor.tracing.gate import ARRAYS, DICTS, OPEN, SETS, VIEWS, CodeError, Stream
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
-from fedrec_auditor.auditor.tracing.lines import pick
 from fedrec_auditor.auditor.tracing.objects import METACLASSES, Construction, NativeMethod, Partial
 from fedrec_auditor.auditor.tracing.symbols import Symbol, apply
 
@@ -31,18 +31,18 @@ _ACTIONS = {
 _ACTIONS |= {"or": operator.or_, "and": operator.and_}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _IDENTIFIED = (list, dict, set, np.ndarray, types.ModuleType, TracedGenerator, types.FunctionType)
-# Compiled objects that are true whatever is in them.
+# Compiled objects that are true whatever they contain.
 _TRUE = (*METACLASSES, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _TRUE += (types.ModuleType, TracedGenerator, np.random.Generator, np.ufunc, functools.partial)
-_TRUE += (NativeMethod, Partial, Lazy, type(...), functools._lru_cache_wrapper)
+_TRUE += (NativeMethod, Partial, Stream, type(...), functools._lru_cache_wrapper)
 _SINGLE = (type(None), bool, type(...), type(NotImplemented))
 _FAST = (int, float, bool)
 _PICKED = (*_FAST, str, Symbol)
-_MANY_BITS = 1 << 13
+_MAX_BITS = 1 << 13
 
 
 class Operand:
-    """A value that asks the interpreter whether it is true, and how it compares."""
+    """A value that lets the interpreter decide whether it is true, and how it compares."""
 
     __slots__ = ("run", "value")
 
@@ -50,7 +50,7 @@ class Operand:
         self.run, self.value = run, value
 
     def __bool__(self) -> bool:
-        return self.run.truth(self.value)
+        return self.run.is_true(self.value)
 
     def _comparison(name: str) -> Any:  # type: ignore[misc]
         return lambda a, b: Operand(a.run, a.run.compare(name, a.value, b.value))
@@ -61,65 +61,65 @@ class Operand:
 
 
 class Operations(Construction):
-    """Operators on values; methods of the code's own classes are interpreted."""
+    """Operators on values; methods of classes of the traced code are interpreted."""
 
     def _by_method(self, name: str, mirrored: str, a: Any, b: Any) -> Any:
         for value, other, method in ((a, b, name), (b, a, mirrored)):
             hook = self.method(value, f"__{method}__")
-            found = NotImplemented if hook is None else hook(other)
-            if found is not NotImplemented:
-                return found
+            result = NotImplemented if hook is None else hook(other)
+            if result is not NotImplemented:
+                return result
         return NotImplemented
 
     def binary(self, name: str, a: Any, b: Any) -> Any:
-        """``a + b`` of two values, and its like."""
+        """``a + b``, or another binary operator."""
         self.step()
-        one, two, action = type(a), type(b), _ACTIONS[name]
-        if one in _FAST and two in _FAST:
-            if name in ("pow", "lshift") and one is two is int and b > 0:
+        kind_a, kind_b, action = type(a), type(b), _ACTIONS[name]
+        if kind_a in _FAST and kind_b in _FAST:
+            if name in ("pow", "lshift") and kind_a is kind_b is int and b > 0:
                 bits = a.bit_length() * b if name == "pow" else a.bit_length() + b
-                if bits > _MANY_BITS:
-                    self.refuse(f"it uses a number of more than {_MANY_BITS:,} bits")
+                if bits > _MAX_BITS:
+                    self.refuse(f"the code uses a number of more than {_MAX_BITS:,} bits")
             return self.run(lambda: action(a, b))
         if name == "mul":
             for value, many in ((a, b), (b, a)):
                 if type(value) in (list, tuple, str, bytes) and type(many) in (int, bool):
                     self.check_length(len(value) * max(int(many), 0))
-        if name == "add" and one is two and one in (list, tuple, str, bytes):
+        if name == "add" and kind_a is kind_b and kind_a in (list, tuple, str, bytes):
             self.check_length(len(a) + len(b))
-        if one in (list, tuple) and (
-            (one is two and name == "add") or (name == "mul" and two in _FAST)
+        if kind_a in (list, tuple) and (
+            (kind_a is kind_b and name == "add") or (name == "mul" and kind_b in _FAST)
         ):
-            found = self.run(lambda: action(a, b))
-            return self.own(found) if one is list else found
-        if name == "or" and one in (*METACLASSES, types.UnionType):
+            result = self.run(lambda: action(a, b))
+            return self.mark_own(result) if kind_a is list else result
+        if name == "or" and kind_a in (*METACLASSES, types.UnionType):
             return a | b
-        found = self._by_method(name, f"r{name}", a, b)
-        return self.through(action, (a, b), {}, name) if found is NotImplemented else found
+        result = self._by_method(name, f"r{name}", a, b)
+        return self.through(action, (a, b), {}, name) if result is NotImplemented else result
 
     def unary(self, name: str, value: Any) -> Any:
-        """``-value``, and its like."""
+        """``-value``, or another unary operator."""
         hook = self.method(value, f"__{name}__")
         return hook() if hook is not None else self.through(_ACTIONS[name], (value,), {}, name)
 
     def in_place(self, name: str, before: Any, value: Any) -> Any:
-        """The result of ``before += value``."""
+        """The result of ``before += value``, or of another operator."""
         kind = type(before)
         hook = self.method(before, f"__i{name}__")
         if hook is not None:
             return hook(value)
         if kind is list and name == "add":
-            self.may_write(before)
+            self.check_write(before)
             before += list(self.iterate(value))
             return before
         if kind in (*ARRAYS, dict, set, bytearray, list):
-            self.may_write(before)
+            self.check_write(before)
             action = getattr(operator, f"i{name}")
             return self.through(action, (before, value), {}, name)
         return self.binary(name, before, value)
 
     def compare(self, name: str, a: Any, b: Any) -> Any:
-        """``a < b``, and its like."""
+        """``a < b``, or another comparison."""
         self.step()
         if name in ("is", "is not"):
             return self._is(a, b) is (name == "is")
@@ -128,9 +128,9 @@ class Operations(Construction):
         action, kinds = _ACTIONS[name], (type(a), type(b))
         if kinds[0] in _FAST and kinds[1] in _FAST:
             return action(a, b)
-        found = self._by_method(name, _MIRRORED[name], a, b)
-        if found is not NotImplemented:
-            return found
+        result = self._by_method(name, _MIRRORED[name], a, b)
+        if result is not NotImplemented:
+            return result
         own = any(self.is_python_class(k) and not issubclass(k, tuple) for k in kinds)
         if name in ("eq", "ne") and (
             all(k in METACLASSES for k in kinds)
@@ -145,28 +145,28 @@ class Operations(Construction):
         return plain or self.in_class(kind, "__eq__") is object.__eq__
 
     def _is(self, a: Any, b: Any) -> bool:
-        """Identity, which of numbers and texts is a matter of chance."""
+        """``a is b``; refused for numbers and texts, whose identity depends on Python itself."""
         kinds = [self.kind(a), self.kind(b)]
         if bool in kinds and (Symbol in kinds or MaskedEntries in kinds):
-            self.refuse("it looks at the identity of a draw")
+            self.refuse("the code reads the identity of a random draw")
         for kind in kinds:
             own = self.is_python_class(kind) and kind not in (tuple, *known.METHODS)
             if own or kind in (*_SINGLE, *METACLASSES, *_IDENTIFIED):
                 return a is b
-        self.refuse("it looks at the identity of plain values")
+        self.refuse("the code reads the identity of plain values")
 
     def contains(self, container: Any, value: Any) -> bool:
         """``value in container``."""
         kind = self.kind(container)
         hook = self.method(container, "__contains__")
         if hook is not None:
-            return self.truth(hook(value))
+            return self.is_true(hook(value))
         if kind in DICTS:
             self.check_key(container, value)
             return bool(self.run(lambda: value in container))
         if kind in (list, tuple, *SETS, str, bytes, range, *ARRAYS):
             return bool(self.through(operator.contains, (container, value), {}, "in"))
-        return any(self.truth(self.compare("eq", e, value)) for e in self.iterate(container))
+        return any(self.is_true(self.compare("eq", e, value)) for e in self.iterate(container))
 
     def entry(self, value: Any, index: Any) -> Any:
         """``value[index]``."""
@@ -176,20 +176,20 @@ class Operations(Construction):
             self.check_key(value, index)
             missing = kind is defaultdict and not self.run(lambda: index in value)
             if missing:
-                self.may_write(value)
-            found = self.run(lambda: value[index])
+                self.check_write(value)
+            result = self.run(lambda: value[index])
             if missing:
-                self.adopt(found, {}, "a dict")
-            return found
+                self.adopt(result, {}, "a dict")
+            return result
         if kind in SEQUENCES:
-            self.look(value)
-            self.passes(index, "an index")
-            found = self.run(lambda: value[index])
-            return self.own(found) if type(index) is slice else found
+            self.record(value)
+            self.admit(index, "an index")
+            result = self.run(lambda: value[index])
+            return self.mark_own(result) if type(index) is slice else result
         if kind is enum.EnumType and type(index) is str:
             return self.run(lambda: value._member_map_[index])
         if issubclass(kind, tuple) and self.in_class(kind, "__getitem__") is tuple.__getitem__:
-            self.passes(index, "an index")
+            self.admit(index, "an index")
             return self.run(lambda: tuple.__getitem__(value, index))
         hook = self.method(value, "__getitem__")
         if hook is not None:
@@ -197,20 +197,20 @@ class Operations(Construction):
         return self.through(operator.getitem, (value, index), {}, "[]")
 
     def set_entry(self, owner: Any, index: Any, value: Any) -> None:
-        """``owner[index] = value``, of what this call made."""
+        """``owner[index] = value``, for an object that this call made."""
         hook = self.method(owner, "__setitem__")
         if hook is not None:
             hook(index, value)
             return
-        self.may_write(owner)
+        self.check_write(owner)
         kind = type(owner)
         if kind in DICTS:
             self.check_key(owner, index)
         elif kind is list:
-            self.passes(index, "an index")
+            self.admit(index, "an index")
             if type(index) is slice:
                 value = list(self.iterate(value))
-            index = self.decided(index)
+            index = self.decide(index)
         else:
             self.through(operator.setitem, (owner, index, value), {}, "[]=")
             return
@@ -226,73 +226,73 @@ class Operations(Construction):
         self.set_attribute(owner, attribute, self.in_place(name, before, value))
 
     def delete_entry(self, owner: Any, index: Any) -> None:
-        """``del owner[index]``, of what this call made."""
-        self.may_write(owner)
+        """``del owner[index]``, for an object that this call made."""
+        self.check_write(owner)
         self.check_kind(owner, (list, dict), "del")
         if type(owner) is dict:
             self.check_key(owner, index)
-        self.passes(index, "an index")
+        self.admit(index, "an index")
         self.run(lambda: operator.delitem(owner, index))
 
     def check_kind(self, value: Any, kinds: tuple[Any, ...], name: str) -> None:
-        """NotTraced for a value of another type."""
+        """Raises NotTraced for a value of another type."""
         if type(value) not in kinds:
             self.refuse(f"{name} of a {type(value).__name__} is not followed")
 
     def check_key(self, container: Any, key: Any) -> None:
-        """NotTraced where a dict has, or is asked for, keys of a class of the code's own."""
-        self.passes(key, "a dict")
-        self.look(container)
+        """Raises NotTraced if a dict has keys, or ``key`` is one, of a class of the traced code."""
+        self.admit(key, "a dict")
+        self.record(container)
         for known_key in container:
             if type(known_key) not in (str, int):
-                self.passes(known_key, "a dict")
+                self.admit(known_key, "a dict")
 
     def new_set(self, entries: Any) -> Any:
         """``{a, b}``."""
-        passed = [self.passes(entry, "a set") for entry in entries]
-        return self.own(self.run(lambda: set(passed)))
+        passed = [self.admit(entry, "a set") for entry in entries]
+        return self.mark_own(self.run(lambda: set(passed)))
 
     def new_dict(self, *pairs: Any) -> Any:
-        """``{a: b, **c}``, of pairs, and of rows of one dict."""
-        found: Any = self.own({})
+        """``{a: b, **c}``: (key, value) for an entry, and (c,) for a dict that is merged."""
+        result: Any = self.mark_own({})
         for key, *values in pairs:
             if not values:
                 self.check_kind(key, (dict,), "**")
             for name, value in ((key, *values),) if values else key.items():
-                self.passes(name, "a dict")
-                self.run(functools.partial(found.__setitem__, name, value))
-        return found
+                self.admit(name, "a dict")
+                self.run(functools.partial(result.__setitem__, name, value))
+        return result
 
     def iterate(self, value: Any, shape: Any = None) -> Iterator[Any]:
-        """The entries of anything that can be looped over, each unpacked to a shape."""
+        """The entries of an iterable, each unpacked to ``shape`` if it is given."""
         entries = self._entries(value)
-        return entries if shape is None else (self.unpacked(entry, shape) for entry in entries)
+        return entries if shape is None else (self.unpack(entry, shape) for entry in entries)
 
     def _entries(self, value: Any) -> Iterator[Any]:
         kind = self.kind(value)
-        if kind is Lazy:
+        if kind is Stream:
             values: Iterator[Any] = value.values
             return values
         if kind in SEQUENCES or kind in VIEWS or kind in SETS:
-            self.look(value)
+            self.record(value)
             if kind in SETS:
                 self.check_order(value)
-            return self.counted(value)
+            return self.count_steps(value)
         if kind in (Symbol, MaskedEntries):
             return self._entries(value.plain())
         if kind in ARRAYS:
-            self.passes(value, "a loop")
-            return self.counted(self.run(lambda: [value[k] for k in range(len(value))]))
+            self.admit(value, "a loop")
+            return self.count_steps(self.run(lambda: [value[k] for k in range(len(value))]))
         if kind is enum.EnumType:
             return iter([value._member_map_[name] for name in value._member_names_])
         if issubclass(kind, tuple) and self.in_class(kind, "__iter__") is tuple.__iter__:
-            return self.counted(tuple.__iter__(value))
+            return self.count_steps(tuple.__iter__(value))
         hook = self.method(value, "__iter__")
         if hook is not None:
             return self._of_iterator(hook())
         if kind in known.METHODS:
-            raise Thrown(TypeError(f"{kind.__name__!r} object is not iterable"))
-        self.refuse(f"it loops over a {kind.__name__} that it did not make")
+            raise CodeError(TypeError(f"{kind.__name__!r} object is not iterable"))
+        self.refuse(f"the code loops over a {kind.__name__} that it did not make")
 
     def _of_iterator(self, value: Any) -> Iterator[Any]:
         hook = self.method(value, "__next__")
@@ -302,26 +302,26 @@ class Operations(Construction):
         while True:
             try:
                 entry = hook()
-            except Thrown as thrown:
+            except CodeError as thrown:
                 if type(thrown.error) is StopIteration:
                     return
                 raise
             yield entry
 
-    def unpacked(self, value: Any, shape: Any) -> Any:
-        """The entries of a value, for targets of this shape: None, "*", or a row of shapes."""
+    def unpack(self, value: Any, shape: Any) -> Any:
+        """The entries of a value, for targets of this shape: None, "*", or a tuple of shapes."""
         if type(shape) is not tuple:
             return value
         entries, least = list(self.iterate(value)), len(shape) - ("*" in shape)
         if len(entries) < least or (least == len(shape) != len(entries)):
-            raise Thrown(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
+            raise CodeError(ValueError(f"expected {len(shape)} values, got {len(entries)}"))
         if "*" in shape:
             place = shape.index("*")
             middle = slice(place, place + len(entries) - least)
-            entries[middle] = [self.own(entries[middle])]
-        return tuple(map(self.unpacked, entries, shape))
+            entries[middle] = [self.mark_own(entries[middle])]
+        return tuple(map(self.unpack, entries, shape))
 
-    def truth(self, value: Any) -> bool:
+    def is_true(self, value: Any) -> bool:
         """Whether ``if value`` is taken; the path decides on open draws."""
         self.step(2)
         kind = self.kind(value)
@@ -330,22 +330,22 @@ class Operations(Construction):
         for name in ("__bool__", "__len__"):
             hook = self.method(value, name)
             if hook is not None:
-                return self.truth(hook())
+                return self.is_true(hook())
         if kind in VIEWS:
             return len(value) > 0
         if issubclass(kind, tuple):
             return tuple.__len__(value) > 0
         if not self.is_python_class(kind) and kind not in _TRUE:
-            self.refuse(f"whether a {kind.__name__} is true is not followed")
+            self.refuse(f"the truth value of a {kind.__name__} is not followed")
         return True
 
-    def either(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
-        """``body() if test else orelse()``: of plain numbers both, while a coin is open."""
+    def choose(self, test: Any, read: Any, body: Any, orelse: Any) -> Any:
+        """``body() if test else orelse()``; both, if they are plain numbers and test is open."""
         if type(test) is Symbol and not self.rng.path.eager and self._are_plain(read):
             values = body(), orelse()
             if all(type(value) in _PICKED for value in values):
                 return self.run(lambda: apply(pick, test, *values))
-        return body() if self.truth(test) else orelse()
+        return body() if self.is_true(test) else orelse()
 
     def _are_plain(self, read: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Paths of a randomizer: draws as sources with cells, and what its coins decided."""
+"""Execution paths of a randomizer: its random draws as sources with cells, and its decisions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-# Sources of randomness: one draw each, whose values are split into cells of known probability.
+# A source of randomness is one draw; its values are split into cells of known probability.
 #
-# A cell of a discrete source is a bit mask over its values; a cell of a real one is a tuple of
-# disjoint intervals with exact ends. What coins a program looked at confines sources to cells.
+# A cell of a discrete source is a bit mask over its values; a cell of a real source is a tuple of
+# disjoint intervals with exact ends. A decision of the program on a draw restricts it to a cell.
 
 Interval = tuple[Any, Any]
 """Two ends, each a Fraction or an infinite float."""
@@ -25,39 +25,39 @@ _HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Discrete:
-    """One of ``values`` with the probabilities ``masses``, which sum to 1."""
+class FiniteDraw:
+    """A draw of one of ``values``, with the probabilities ``masses``, which sum to 1."""
 
     name: str
     values: tuple[Any, ...]
     masses: tuple[Mass, ...]
 
     @property
-    def whole(self) -> int:
-        """The cell of all values."""
+    def domain(self) -> int:
+        """The cell that holds every value."""
         return (1 << len(self.values)) - 1
 
     @property
-    def possible(self) -> int:
-        """The cell of all values that have a probability."""
+    def support(self) -> int:
+        """The cell that holds every value of positive probability."""
         return sum(1 << k for k, mass in enumerate(self.masses) if mass)
 
-    def meet(self, one: Any, other: Any) -> Any:
-        """What two cells share; false where they share nothing."""
+    def intersect(self, one: Any, other: Any) -> Any:
+        """The intersection of two cells; 0 (false) if they are disjoint."""
         return one & other
 
-    def join(self, one: Any, other: Any) -> Any:
-        """The cell of both."""
+    def unite(self, one: Any, other: Any) -> Any:
+        """The union of two cells."""
         return one | other
 
     def mass(self, cell: Any) -> Mass:
         """The probability of a cell."""
-        if cell == self.whole:
+        if cell == self.domain:
             return Fraction(1)
         return sum((self.masses[k] for k in _bits(cell)), Fraction(0))
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """A value of the cell, drawn by its conditional probability."""
+        """A value drawn from the distribution conditional on the cell."""
         share = rng.random() * float(self.mass(cell))
         places = [k for k in _bits(cell) if self.masses[k]]
         for k in places:
@@ -66,14 +66,14 @@ class Discrete:
                 return self.values[k]
         return self.values[places[-1]]
 
-    def holds(self, cell: Any, value: Any) -> bool:
-        """Whether ``value``, as ``draw`` gave it, is in the cell."""
+    def contains(self, cell: Any, value: Any) -> bool:
+        """Whether ``value``, an object that ``draw`` returned, lies in the cell."""
         return any(self.values[k] is value for k in _bits(cell))
 
-    def same(self, other: Any) -> bool:
-        """Whether the other one is drawn from the same distribution."""
+    def is_same(self, other: Any) -> bool:
+        """Whether ``other`` is a draw from the same distribution."""
         return (
-            isinstance(other, Discrete)
+            isinstance(other, FiniteDraw)
             and self.name == other.name
             and self.masses == other.masses
             and len(self.values) == len(other.values)
@@ -81,11 +81,13 @@ class Discrete:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Real:
-    """A real number of a standard family, or a whole one with P(k) proportional to e^(-rate |k|).
+class RealDraw:
+    """A draw of a real number from a standard family, or of an integer.
 
-    ``family`` is "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
-    "two-sided geometric", or "integers", each of 0, ... below ``count`` as likely.
+    - ``family``: "uniform" on [0, 1], "laplace", "exponential", "normal", "geometric" (1, 2, ...),
+      "two-sided geometric", or "integers" (0, ..., ``count`` - 1, each equally likely).
+    - ``rate``: of the geometric families, P(k) is proportional to e^(-rate |k|).
+    - ``count``: number of values of "integers"; 0 for every other family.
     """
 
     name: str
@@ -94,47 +96,47 @@ class Real:
     count: int = 0
 
     @property
-    def whole(self) -> tuple[Interval, ...]:
-        """The cell of all values."""
+    def domain(self) -> tuple[Interval, ...]:
+        """The cell that holds every value."""
         if self.count:
             return ((-_HALF, self.count - _HALF),)
         return (_SUPPORTS[self.family],)
 
     @property
     def lattice(self) -> bool:
-        """Whether values are whole numbers."""
+        """Whether every value is an integer."""
         return self.family.endswith("geometric") or self.count > 0
 
-    def meet(self, one: Any, other: Any) -> Any:
-        """What two cells share; false where they share nothing."""
+    def intersect(self, one: Any, other: Any) -> Any:
+        """The intersection of two cells; empty (false) if they are disjoint."""
         if one is other:
             return one
         pairs = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
         return tuple((low, high) for low, high in pairs if low < high)
 
-    def join(self, one: Any, other: Any) -> Any:
-        """The cell of both, which are disjoint."""
-        joined: list[Interval] = []
+    def unite(self, one: Any, other: Any) -> Any:
+        """The union of two disjoint cells."""
+        combine: list[Interval] = []
         for low, high in sorted(one + other):
-            if joined and joined[-1][1] >= low:
-                joined[-1] = joined[-1][0], max(high, joined[-1][1])
+            if combine and combine[-1][1] >= low:
+                combine[-1] = combine[-1][0], max(high, combine[-1][1])
             else:
-                joined.append((low, high))
-        return tuple(joined)
+                combine.append((low, high))
+        return tuple(combine)
 
     def below(self, cell: Any, threshold: Any) -> tuple[Any, Any]:
         """The parts of a cell below and above a threshold."""
         parts = (-math.inf, threshold), (threshold, math.inf)
-        return self.meet(cell, parts[:1]), self.meet(cell, parts[1:])
+        return self.intersect(cell, parts[:1]), self.intersect(cell, parts[1:])
 
     def mass(self, cell: Any) -> Mass:
         """The probability of a cell."""
-        if cell == self.whole:
+        if cell == self.domain:
             return Fraction(1)
         return sum((self.between(low, high) for low, high in cell), Fraction(0))
 
     def between(self, low: Any, high: Any) -> Mass:
-        """The probability of an interval of the support."""
+        """The probability of an interval within the support."""
         if self.family == "uniform":
             return Fraction(high) - Fraction(low)
         if self.count:
@@ -160,7 +162,7 @@ class Real:
         return half * math.exp(-near) * -math.expm1(near - far)
 
     def draw(self, cell: Any, rng: np.random.Generator) -> Any:
-        """A value of the cell, drawn by its conditional probability."""
+        """A value drawn from the distribution conditional on the cell."""
         low, high = cell[0]
         if len(cell) > 1:
             masses = np.asarray([float(self.between(*interval)) for interval in cell])
@@ -184,17 +186,17 @@ class Real:
         value = near - math.log1p(share * math.expm1(-rate * (far - near))) / rate
         return math.floor(value) if self.lattice else sign * value
 
-    def holds(self, cell: Any, value: Any) -> bool:
-        """Whether ``value``, as ``draw`` gave it, is in the cell."""
+    def contains(self, cell: Any, value: Any) -> bool:
+        """Whether ``value``, as ``draw`` returned it, lies in the cell."""
         return any(float(low) <= value <= float(high) for low, high in cell)
 
-    def same(self, other: Any) -> bool:
-        """Whether the other one is drawn from the same distribution."""
+    def is_same(self, other: Any) -> bool:
+        """Whether ``other`` is a draw from the same distribution."""
         mine = self.family, self.rate, self.count
-        return isinstance(other, Real) and mine == (other.family, other.rate, other.count)
+        return isinstance(other, RealDraw) and mine == (other.family, other.rate, other.count)
 
 
-Source = Discrete | Real
+Source = FiniteDraw | RealDraw
 
 _SUPPORTS: dict[str, Interval] = {
     "uniform": (Fraction(0), Fraction(1)),
@@ -215,20 +217,20 @@ def _bits(cell: int) -> list[int]:
     return [k for k in range(cell.bit_length()) if cell >> k & 1]
 
 
-MOST_PATHS = 1 << 14
+MAX_PATHS = 1 << 14
 LEFT_OUT = 2.0**-100
-MOST_STEPS = 3_000_000
-"""Steps of the interpreter and values of open draws that it works out, for one input."""
-MOST_SOURCES = 1 << 16
-"""Draws of one path, at most."""
+MAX_STEPS = 3_000_000
+"""Maximum number of steps for one input, with the work on values of open draws."""
+MAX_SOURCES = 1 << 16
+"""Maximum number of draws on one path."""
 RUN, _DECISION = 200, 20
-"""Steps that a run of the code costs, and a decision."""
-_TRIES, _DEEPEST = 1000, 512
-_CHANGED = "the function took another way with the same coins: it depends on more than these"
+"""Steps that one run of the code costs, and steps that one decision costs."""
+_TRIES, _MAX_DEPTH = 1000, 512
+_CHANGED = "the function took another path with the same random draws: it depends on other state"
 
 
 class NotTraced(Exception):
-    """The code does something that is not followed; the message says what, ``where`` the line."""
+    """Signals code that is not followed: the message gives the reason, ``where`` the line."""
 
     def __init__(self, reason: str, where: str = "") -> None:
         super().__init__(reason)
@@ -239,37 +241,42 @@ class NotTraced(Exception):
 
 
 class OutOfSteps(NotTraced):
-    """An input takes more work than there is for it."""
+    """Signals that one input takes more steps than its budget."""
 
 
-class Changed(NotTraced):
-    """Something that the code read has changed, which a second look would not see."""
+class StateChanged(NotTraced):
+    """Signals that a value which the code read has changed; running it again would not notice."""
 
 
-class LeftOut(Exception):
-    """A path is rarer than 2^-100: its mass is left out."""
+class TooRare(Exception):
+    """Signals a path rarer than 2^-100: its probability is left out."""
 
 
 class StepBudget:
-    """Steps that an input may take: the same for the same code, whatever the machine."""
+    """Number of steps that one input may take; it depends on the code alone, not on the machine."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
-        self.steps = self.left = steps
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self.steps = self.remaining = steps
 
     def spend(self, steps: int = 1) -> None:
-        """Take some; OutOfSteps where there are no more."""
-        self.left -= steps
-        if self.left < 0:
-            raise OutOfSteps(f"its paths take more than {self.steps:,} steps")
+        """Subtracts steps; raises OutOfSteps if fewer remain."""
+        self.remaining -= steps
+        if self.remaining < 0:
+            raise OutOfSteps(f"all paths of one input take more than {self.steps:,} steps")
 
 
 class Path:
-    """One run: the sources drawn so far, the cells they are confined to, and the decisions taken.
+    """One run of the code: its draws, their cells so far, and the decisions it took.
 
-    ``decisions`` are pairs (taken, options); the first ones are given, the others take option 0.
-    ``values`` replays: each source then has that value, draws are plain numbers, and ``strayed``
-    says that others were drawn, whatever the code did of the exception. ``eager`` decides on
-    discrete draws at once, for code that looks at types.
+    - ``decisions``: pairs (taken, options); the first ones are given, later ones take option 0.
+    - ``sources``, ``values``: for a replay, the draws to expect and the value of each; draws are
+      then plain numbers.
+    - ``has_strayed``: whether a replay drew anything else, even if the code caught the exception.
+    - ``eager``: whether the path decides on every discrete draw at once, for code that looks at
+      types.
+    - ``limits``: the cell of each source that a decision has restricted.
+    - ``sums``: sources that stand for weighted sums of other sources.
+    - ``used_up``: sources that no other operation may use.
     """
 
     def __init__(
@@ -288,28 +295,28 @@ class Path:
         self.sums: dict[Source, tuple[tuple[Source, float], ...]] = {}
         self.used_up: set[Source] = set()
         self.changes = 0
-        self.strayed = False
+        self.has_strayed = False
         self._share, self._decided = 1.0, 0
 
     def add(self, source: Source) -> Any:
-        """Take a draw of ``source``: its value in a replay, None where it is open."""
-        if len(self.sources) >= MOST_SOURCES:
-            raise NotTraced(f"one call draws more than {MOST_SOURCES:,} random numbers")
+        """Records a draw of ``source``; returns its value in a replay, None if it is open."""
+        if len(self.sources) >= MAX_SOURCES:
+            raise NotTraced(f"one call draws more than {MAX_SOURCES:,} random numbers")
         self.budget.spend()
         place = len(self.sources)
         self.sources.append(source)
         if self._expected is None or self.values is None:
             return None
-        if place >= len(self._expected) or not source.same(self._expected[place]):
-            self.strayed = True
+        if place >= len(self._expected) or not source.is_same(self._expected[place]):
+            self.has_strayed = True
             raise NotTraced(_CHANGED)
         return self.values[place]
 
     def decide(self, options: int) -> int:
-        """The option taken at this point."""
+        """The number of the option taken at this point of the code."""
         self.budget.spend(_DECISION)
-        if self._decided >= _DEEPEST:
-            raise NotTraced("a loop goes on for as long as its coins say")
+        if self._decided >= _MAX_DEPTH:
+            raise NotTraced(f"the code takes more than {_MAX_DEPTH} decisions on random draws")
         if self._decided == len(self.decisions):
             self.decisions.append((0, options))
         taken, known = self.decisions[self._decided]
@@ -318,29 +325,32 @@ class Path:
         self._decided += 1
         return taken
 
-    def decide_whole(self, source: Real) -> None:
-        """Decide on one value of geometric noise; those beyond 2^-100 are left out."""
+    def decide_whole(self, source: RealDraw) -> None:
+        """Decides on one value of geometric noise; values rarer than 2^-100 are left out."""
         half, last = Fraction(1, 2), math.ceil(-math.log(LEFT_OUT) / source.rate) + 1
-        if last > MOST_PATHS:
-            raise NotTraced(f"noise of more than {MOST_PATHS:,} steps is added to other noise")
+        if last > MAX_PATHS:
+            raise NotTraced(f"noise with more than {MAX_PATHS:,} values is added to other noise")
         ends = [-math.inf, *(k + half for k in range(-last - 1, last + 1)), math.inf]
-        cell = self.limits.get(source, source.whole)
-        parts = [source.meet(cell, (interval,)) for interval in itertools.pairwise(ends)]
+        cell = self.limits.get(source, source.domain)
+        parts = [source.intersect(cell, (interval,)) for interval in itertools.pairwise(ends)]
         parts = [part for part in parts if part and source.mass(part)]
         self.confine({source: parts[self.decide(len(parts))]})
 
     def confine(self, cells: dict[Source, Any]) -> None:
-        """From here on the sources have values in these cells, which lie in the former ones."""
+        """Restricts sources to these cells, which lie within their present cells.
+
+        Raises LeftOut if the path becomes rarer than 2^-100.
+        """
         for source, cell in cells.items():
-            before = source.mass(self.limits.get(source, source.whole))
+            before = source.mass(self.limits.get(source, source.domain))
             self._share *= float(source.mass(cell) / before)
         self.limits.update(cells)
         self.changes += 1
         if self._share < LEFT_OUT:
-            raise LeftOut
+            raise TooRare
 
     def add_up(self, total: Source, *parts: tuple[Source, float]) -> Source:
-        """A source in the place of a weighted sum of others, which nothing else may use."""
+        """Replaces a weighted sum of sources by the source ``total``, and uses up its parts."""
         for known, before in self.sums.items():
             if before == parts:
                 return known
@@ -350,12 +360,12 @@ class Path:
         return total
 
     def draw(self, rng: np.random.Generator, limits: dict[Source, Any]) -> Any:
-        """Values of all sources, drawn given these limits; None where they are rarely kept to."""
+        """Draws values of all sources given these limits; None if these are rarely satisfied."""
         for _ in range(_TRIES):
-            values = {s: s.draw(limits.get(s, s.whole), rng) for s in self.sources}
+            values = {s: s.draw(limits.get(s, s.domain), rng) for s in self.sources}
             for total, parts in self.sums.items():
                 values[total] = sum(weight * values[source] for source, weight in parts)
-            if all(s.holds(limits[s], values[s]) for s in self.sums if s in limits):
+            if all(s.contains(limits[s], values[s]) for s in self.sums if s in limits):
                 return values
         return None
 
@@ -371,26 +381,25 @@ class Path:
 def paths(
     run: Callable[[Path], Any], *, budget: StepBudget, eager: bool
 ) -> Iterator[tuple[Path, Any]]:
-    """Every path with what ``run`` returned on it, in order of its decisions.
+    """Every path with the result of ``run`` on it, in the order of its decisions.
 
-    None for a path rarer than 2^-100, as loops that go on have.
+    The result is None for a path rarer than 2^-100, such as one through many turns of a loop.
 
-    NotTraced where there are too many, or where the code depends on more than
-    its coins.
+    Raises NotTraced if there are too many paths, or if the code depends on more than its draws.
     """
     decisions: list[tuple[int, int]] = []
-    for _ in range(MOST_PATHS):
+    for _ in range(MAX_PATHS):
         given = len(decisions)
         path = Path(decisions, budget=budget, eager=eager)
         budget.spend(RUN)
         try:
-            answer = run(path)
-        except LeftOut:
+            output = run(path)
+        except TooRare:
             yield path, None
         else:
             if path._decided < given:
                 raise NotTraced(_CHANGED)
-            yield path, answer
+            yield path, output
         decisions = list(path.decisions)
         while decisions and decisions[-1][0] == decisions[-1][1] - 1:
             decisions.pop()
@@ -399,6 +408,6 @@ def paths(
         taken, options = decisions.pop()
         decisions.append((taken + 1, options))
     raise NotTraced(
-        f"its coins steer it through more than {MOST_PATHS:,} paths; where numpy.where or "
-        "arithmetic on arrays takes the place of if, they need none"
+        f"the random draws lead to more than {MAX_PATHS:,} paths. Replace if by numpy.where or "
+        "by arithmetic on arrays, which need no separate paths"
     )

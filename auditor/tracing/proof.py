@@ -1,4 +1,4 @@
-"""Exact epsilon of traced distributions, also at a delta, and the inputs and answer behind it."""
+"""Exact epsilon of traced output distributions, with the inputs and the event that attain it."""
 
 from __future__ import annotations
 
@@ -20,50 +20,51 @@ from fedrec_auditor.accountants.losses.divergences import log_ratio as log_ratio
 from fedrec_auditor.accountants.losses.tables import ProbabilityTable, exact_bound
 from fedrec_auditor.accountants.statements import Bound, Witness
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.tracing.answers import spelt
-from fedrec_auditor.auditor.tracing.law import Law, Tag, TagGroup
-from fedrec_auditor.auditor.tracing.lines import Cells
-from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, Discrete, Mass, NotTraced, Source
+from fedrec_auditor.auditor.tracing.affine_noise import Cells
+from fedrec_auditor.auditor.tracing.outputs import spell
+from fedrec_auditor.auditor.tracing.paths import LEFT_OUT, FiniteDraw, Mass, NotTraced, Source
 from fedrec_auditor.auditor.tracing.tables import (
     HOLE,
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     NOWHERE,
-    AnswerLaw,
     Key,
+    OutputMass,
     Table,
     log,
     numbers_of,
 )
+from fedrec_auditor.auditor.tracing.traced_distribution import Tag, TagGroup, TracedDist
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 
-_MOST_EPSILON = 1e6
-# Sums of log-ratios that are equal but for rounding.
+_MAX_EPSILON = 1e6
+# Relative difference below which sums of log-ratios count as equal.
 _ALIKE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class LawPair:
-    """Two laws by the parts that their answers have, one for each tag.
+class DistPair:
+    """Output distributions of two inputs, with one part per tag.
 
-    ``lost`` is what the second may have more in any place.
+    ``lost`` bounds the probability that the second distribution has in addition, at any output,
+    from paths that were left out.
     """
 
     parts: list[_Part]
     lost: float
 
     @classmethod
-    def of(cls, p: Law, q: Law, lost: float) -> LawPair:
-        """NotTraced where several noises are mixed."""
+    def of(cls, p: TracedDist, q: TracedDist, lost: float) -> DistPair:
+        """Pairs two distributions; NotTraced if several noises are combined that are not normal."""
         parts = [_Part.of(group, q.groups.get(tag), lost) for tag, group in p.groups.items()]
         return cls(parts, lost)
 
     def likelier(self, epsilon: float) -> tuple[float, float]:
-        """The masses under both of all answers that are likelier by more than e^epsilon."""
+        """The probabilities, under both inputs, of outputs whose ratio exceeds e^epsilon."""
         p, q = self._excess(epsilon)[2:].tolist()
         return p, q
 
     def divergence(self, epsilon: float) -> tuple[float, float]:
-        """Bounds on the hockey-stick divergence; from below without what is ``lost``."""
+        """Bounds (lower, upper) on the hockey-stick divergence, less e^epsilon times ``lost``."""
         less = math.exp(epsilon) * self.lost if self.lost else 0.0
         lower, upper = (self._excess(epsilon)[:2] - less).tolist()
         return lower, upper
@@ -71,14 +72,14 @@ class LawPair:
     def _excess(self, epsilon: float) -> NDArray[np.float64]:
         return np.asarray(np.sum([part.excess(epsilon) for part in self.parts], axis=0))
 
-    def least_epsilon(self, delta: float) -> tuple[float, float]:
-        """Epsilons at which the divergence, which falls, is above and at most ``delta``."""
+    def smallest_epsilon(self, delta: float) -> tuple[float, float]:
+        """Epsilons at which the decreasing divergence is above ``delta``, and at most ``delta``."""
         if self.divergence(0.0)[1] <= delta:
             return 0.0, 0.0
         high = 1.0
         while self.divergence(high)[1] > delta:
             high *= 2.0
-            if high > _MOST_EPSILON:
+            if high > _MAX_EPSILON:
                 endless = self.divergence(math.inf)[0] > delta
                 known = high / 2.0 if self.divergence(high / 2.0)[0] > delta else 0.0
                 return math.inf if endless else known, math.inf
@@ -96,11 +97,12 @@ class LawPair:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The answers of one tag under two laws, but for what is the same under both.
+    """The outputs of one tag under two inputs, without blocks of equal distribution.
 
-    ``logs`` (2, answers) are log-masses of those that are listed. Beside each stands, unless
-    ``shift`` is 0, a normal number whose two means are so many deviations apart. ``dense`` are
-    pairs of distributions of numbers.
+    - ``logs``: log-probabilities (2, outputs) of the outputs that are listed.
+    - ``shift``: distance between the two means of an independent normal number that is part of each
+      listed output, in standard deviations; 0 if there is no such number.
+    - ``dense``: pairs of distributions of numbers that have densities.
     """
 
     logs: NDArray[np.float64]
@@ -109,26 +111,26 @@ class _Part:
 
     @classmethod
     def of(cls, group: TagGroup, other: TagGroup | None, lost: float) -> _Part:
-        """Independent blocks together: normal numbers are one, and all else is multiplied out."""
+        """Combines independent blocks: normal numbers into one, all other blocks as a product."""
         logs = np.array([[log(group.weight)], [log(other.weight) if other else -math.inf]])
         pairs = [(t, other.tables[block]) for block, t in group.tables.items()] if other else []
         pairs = [pair for pair in pairs if not _equal(*pair)]
         if lost and len(pairs) > 1:
-            raise NotTraced("paths are left out of an answer of several independent parts")
+            raise NotTraced("rare paths are left out of outputs with several independent parts")
         shifts, dense = [], []
-        for one, two in pairs:
-            if (shift := _shift(one, two)) is not None:
+        for t, u in pairs:
+            if (shift := _shift(t, u)) is not None:
                 shifts.append(shift)
-            elif any(HOLE in key for key in (*one, *two)):
-                dense.append((one, two))
+            elif any(HOLE in key for key in (*t, *u)):
+                dense.append((t, u))
             else:
-                logs = _multiplied(logs, one, two)
+                logs = _multiplied(logs, t, u)
         if len(dense) + bool(shifts) > 1:
-            raise NotTraced("several noises at a delta are followed where they are normal")
+            raise NotTraced("at a delta, several noises are compared only if they are normal")
         mixtures = [
-            (one[key].mixture.times(math.exp(p)), two.get(key, NOWHERE).mixture.times(math.exp(q)))
-            for one, two in dense
-            for key in one
+            (t[key].mixture.times(math.exp(p)), u.get(key, NOWHERE).mixture.times(math.exp(q)))
+            for t, u in dense
+            for key in t
             if HOLE in key
             for p, q in logs.T.tolist()
         ]
@@ -138,7 +140,7 @@ class _Part:
         return cls(logs, math.hypot(*shifts), mixtures)
 
     def excess(self, epsilon: float) -> NDArray[np.float64]:
-        """Bounds on the divergence, and the masses of what is likelier by more: (4,)."""
+        """Bounds on the divergence, then probabilities where the ratio exceeds e^epsilon: (4,)."""
         losses = log_ratio_of_masses(*self.logs)
         gap = epsilon - np.where(losses == np.inf, 0.0, losses)
         tails = [np.where((losses == np.inf) | (gap < 0.0), 0.0, -np.inf)] * 2
@@ -156,11 +158,11 @@ class _Part:
 
 
 def _multiplied(logs: NDArray[np.float64], p: Table, q: Table) -> NDArray[np.float64]:
-    """The log-masses (2, answers) beside those of another block, summed up where losses agree."""
+    """The log-probabilities (2, outputs) joined with another block; equal losses are merged."""
     keys = list(dict.fromkeys((*p, *q)))
     block = np.array([[log(table.get(key, NOWHERE).mass) for key in keys] for table in (p, q)])
-    if logs.shape[1] * len(keys) > MOST_ENTRIES:
-        raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
+    if logs.shape[1] * len(keys) > MAX_ENTRIES:
+        raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
     both = (logs[:, :, None] + block[:, None, :]).reshape(2, -1)
     both = both[:, both[0] > -np.inf]
     both = both[:, np.argsort(both[0] - both[1])]
@@ -178,7 +180,7 @@ def _equal(p: Table, q: Table) -> bool:
 
 
 def _shift(p: Table, q: Table) -> float | None:
-    """How many deviations two normal numbers of one deviation are apart; None for others."""
+    """Distance of two normal numbers of equal deviation, in deviations; None for other numbers."""
     if list(p) != list(q) or len(p) != 1:
         return None
     (one,), (two,) = p.values(), q.values()
@@ -190,29 +192,29 @@ def _shift(p: Table, q: Table) -> float | None:
     return (a.mean - b.mean) / a.sd if a.sd and a.sd == b.sd and whole else None
 
 
-# The exact epsilon of laws that were traced, with the pair of inputs and the answer that show it.
+# The exact epsilon of traced distributions, with the pair of inputs and the event that attain it.
 #
-# Answers that can be listed make a table of inputs by outputs. Other laws are compared pair by
-# pair: within a tag the log-ratios of independent blocks add up, and at a delta the divergence of a
-# block of numbers is integrated with error bounds, beside all sums of losses of the others.
+# Outputs that can be listed form a table of inputs by outputs. Other distributions are compared in
+# pairs. Within a tag, the log-ratios of independent blocks add up. At a delta, the divergence of a
+# block of numbers is integrated with error bounds, for every sum of the losses of other blocks.
 
 CLOSE = 1e-6
-"""How far apart, relatively, a lower and an upper bound may be for the lower one to be exact."""
-_FEW_LEAVES = 8
-# The mass below which rounded noise is not compared: near where it is cut.
+"""Maximum relative distance of bounds at which the lower bound counts as exact."""
+_MAX_LEAVES = 8
+# Probability below which rounded noise is not compared, because its tail is cut nearby.
 _FAR = 1e-250
-# A delta that outweighs all that is left out.
+# A delta that exceeds the probability of everything that is left out.
 _NOTHING = 1e-20
 _ENDLESS_EPSILON = 1e300
-# Log-ratios that are equal but for rounding: the likelier answer is shown.
+# Relative difference below which log-ratios count as equal: the likelier output is reported.
 _TIE = 1e-9
 _ANY = "any"
 _IMPOSSIBLE = "The output is impossible under the second input: seeing it rules that input out."
-_ENDLESS = "The ratio grows without bound towards the end of it."
+_ENDLESS = "The likelihood ratio grows without bound towards the end of the interval."
 
 
 class _Event(NamedTuple):
-    """Answers in words, and their probabilities under the first input and the second."""
+    """An event in words, and its probabilities under the first input and the second."""
 
     output: str
     probability_a: float
@@ -221,49 +223,52 @@ class _Event(NamedTuple):
 
 
 class _Ratio(NamedTuple):
-    """A log-ratio between ``lower`` and ``upper``; ``event`` looks for one that shows the lower."""
+    """A log-ratio from ``lower`` to ``upper``; ``event`` returns an event with ``lower``."""
 
     lower: float
     upper: float
     event: Callable[[], _Event]
 
 
-def proved(
-    laws: Sequence[Law], names: Sequence[str], delta: float, enough: float = math.inf
+def prove_bound(
+    dists: Sequence[TracedDist], names: Sequence[str], delta: float, enough: float = math.inf
 ) -> Bound:
-    """The exact epsilon over all ordered pairs of inputs, by name, a law each: tight from below.
+    """The exact epsilon over all ordered pairs of inputs, from one distribution per input.
 
-    Not tight where rare answers are left out. Where bounds from below and above do not meet, one
-    from below that exceeds ``enough`` is given, which is not tight either; NotTraced for a smaller
-    one, and where several noises are mixed.
+    The bound is tight unless rare outputs are left out. If the bounds from below and above differ,
+    the bound from below is returned, not tight, provided that it exceeds ``enough``. Raises
+    NotTraced if it is smaller, and if several noises are combined.
+
+    - ``names``: a name per input, for the distinguishing event.
+    - ``delta``: probability with which epsilon may be exceeded.
     """
-    paths = sum(law.paths for law in laws)
-    left_out = sum(law.left_out for law in laws)
+    paths = sum(dist.paths for dist in dists)
+    left_out = sum(dist.left_out for dist in dists)
     source = f"proved from the code: {paths:,} paths of {len(names)} inputs, draws as real numbers"
     if left_out:
         source += f"; {left_out:,} paths rarer than 2^-100 each are left out"
-    if any(law.cut for law in laws):
-        source += "; rounded noise beyond 38 deviations is left out"
+    if any(dist.cut for dist in dists):
+        source += "; rounded noise beyond 38 standard deviations is left out"
     rare = delta < _NOTHING and left_out > 0
-    cut = delta < _NOTHING and any(law.cut or law.left_out for law in laws)
-    rows = [] if rare else [law.listed(MOST_ENTRIES // len(laws)) for law in laws]
+    cut = delta < _NOTHING and any(dist.cut or dist.left_out for dist in dists)
+    rows = [] if rare else [dist.listed(MAX_ENTRIES // len(dists)) for dist in dists]
     listed = [row for row in rows if row is not None]
-    if len(listed) == len(laws):
-        bound = replace(_tabulated(listed, names, delta), source=source)
-        return _met(bound, math.inf if cut else bound.epsilon, enough)
+    if len(listed) == len(dists):
+        bound = replace(_of_table(listed, names, delta), source=source)
+        return _mark_tight(bound, math.inf if cut else bound.epsilon, enough)
     best, worst = 0.0, math.inf if cut else 0.0
     largest: tuple[int, int, _Ratio] | None = None
-    for a, b in itertools.permutations(range(len(laws)), 2):
+    for a, b in itertools.permutations(range(len(dists)), 2):
         if delta or rare:
-            ratio = _at_delta(laws[a], laws[b], delta, LEFT_OUT * laws[b].left_out * rare)
+            ratio = _at_delta(dists[a], dists[b], delta, LEFT_OUT * dists[b].left_out * rare)
         else:
-            ratios = [_of_tag(laws[a], laws[b], tag) for tag in laws[a].groups]
+            ratios = [_of_tag(dists[a], dists[b], tag) for tag in dists[a].groups]
             ratio = max(ratios, key=lambda ratio: ratio.lower)
             worst = max(worst, *(ratio.upper for ratio in ratios))
         worst = max(worst, ratio.upper)
         if largest is None or ratio.lower > best:
             best, largest = max(best, ratio.lower), (a, b, ratio)
-    bound = _met(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
+    bound = _mark_tight(exact_bound(best, ONE_REPORT, delta, source), worst, enough)
     if largest is None:
         return bound
     a, b, ratio = largest
@@ -271,55 +276,53 @@ def proved(
     return replace(bound, witness=Witness(input_a=names[a], input_b=names[b], **event))
 
 
-def _met(bound: Bound, upper: float, enough: float) -> Bound:
-    """A bound from below, tight where one from above meets it."""
+def _mark_tight(bound: Bound, upper: float, enough: float) -> Bound:
+    """The bound from below, marked as tight if the bound from above is close to it."""
     tight = upper <= bound.epsilon + CLOSE * max(1.0, bound.epsilon)
     if not (tight or math.isinf(upper) or exceeds(bound.epsilon, enough)):
         raise NotTraced(f"epsilon is only known to be between {bound.epsilon:.6g} and {upper:.6g}")
     return replace(bound, tight=tight)
 
 
-def _tabulated(rows: list[dict[Hashable, AnswerLaw]], names: Sequence[str], delta: float) -> Bound:
+def _of_table(rows: list[dict[Hashable, OutputMass]], names: Sequence[str], delta: float) -> Bound:
     outputs = [
         output
         for output in dict.fromkeys(itertools.chain.from_iterable(rows))
-        if not all(_beyond(row[output]) for row in rows if output in row)
+        if not all(_is_cut_tail(row[output]) for row in rows if output in row)
     ]
     table = np.asarray([[log(row.get(o, NOWHERE).mass) for o in outputs] for row in rows])
     bound = ProbabilityTable(
-        table,
-        name_input=lambda i: names[i],
-        name_output=lambda j: _named(outputs[j]),
+        table, name_input=lambda i: names[i], name_output=lambda j: _output_name(outputs[j])
     ).lower_bound(ONE_REPORT, delta)
     if delta or bound.witness is None:
         return bound
-    # The same place as the table's own: the first of the largest ratios.
+    # The output that the table itself reports: the first one of the largest ratio.
     high, low = table.max(axis=0), table.min(axis=0)
     with np.errstate(invalid="ignore"):
         output = outputs[int(np.argmax(np.where(high > -np.inf, high - low, 0.0)))]
     masses = [row.get(output, NOWHERE) for row in rows]
     first = max(masses, key=lambda entry: entry.mass)
     last = min(masses, key=lambda entry: entry.mass)
-    notes = [bound.witness.note, _fractions(first.mass, last.mass), _coins(first.cells)]
+    notes = [bound.witness.note, _fraction_note(first.mass, last.mass), _draw_names(first.cells)]
     return replace(bound, witness=replace(bound.witness, note=" ".join(filter(None, notes))))
 
 
-def _beyond(entry: AnswerLaw) -> bool:
-    """Whether an answer is so far out that it may be left out under another input alone."""
+def _is_cut_tail(entry: OutputMass) -> bool:
+    """Whether an output is so far in the tail that it may be left out under another input alone."""
     return entry.cut and entry.mass < _FAR
 
 
-def _named(output: Any) -> str:
+def _output_name(output: Any) -> str:
     structure, leaves = output
-    return spelt(structure, (_word(structure, value) for value in leaves))
+    return spell(structure, (_value_name(structure, value) for value in leaves))
 
 
-def _word(structure: Hashable, value: Any) -> str:
+def _value_name(structure: Hashable, value: Any) -> str:
     return str(value) if structure == "value" else repr(value)
 
 
-def _fractions(p: Mass, q: Mass) -> str:
-    """Both probabilities as fractions, where these can be read."""
+def _fraction_note(p: Mass, q: Mass) -> str:
+    """Both probabilities as fractions, if these are short enough to read."""
     if not (isinstance(p, Fraction) and isinstance(q, Fraction)):
         return ""
     if max(p.denominator, q.denominator) > 10**12:
@@ -327,14 +330,14 @@ def _fractions(p: Mass, q: Mass) -> str:
     return f"Probabilities {p} against {q}."
 
 
-def _coins(cells: Cells) -> str:
-    """The coins that lead to an answer, in the order in which they are drawn."""
-    names = [_coin(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
-    return f"Coins under the first input: {', '.join(names)}." if names else ""
+def _draw_names(cells: Cells) -> str:
+    """The random draws that lead to an output, in the order of the draws."""
+    names = [_draw_name(source, cell) for source, cell in itertools.islice(cells.items(), 8)]
+    return f"Random draws under the first input: {', '.join(names)}." if names else ""
 
 
-def _coin(source: Source, cell: Any) -> str:
-    if isinstance(source, Discrete):
+def _draw_name(source: Source, cell: Any) -> str:
+    if isinstance(source, FiniteDraw):
         values = [str(source.values[k]) for k in range(len(source.values)) if cell >> k & 1]
         several = len(values) > 4
         return f"{source.name} = {' or '.join(values[:4])}{' or ...' if several else ''}"
@@ -342,8 +345,8 @@ def _coin(source: Source, cell: Any) -> str:
     return f"{source.name} in {' or '.join(ends)}"
 
 
-def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
-    """The largest log-ratio of the answers of a tag."""
+def _of_tag(p: TracedDist, q: TracedDist, tag: Tag) -> _Ratio:
+    """The largest log-ratio among the outputs of a tag."""
     group, other = p.groups[tag], q.groups.get(tag)
     if other is None:
         return _Ratio(math.inf, math.inf, lambda: _event(p, q, tag, {}))
@@ -353,7 +356,7 @@ def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
         ratios = {key: _of_entry(key, table[key], other.tables[block].get(key)) for key in table}
         low, high = map(max, zip(*ratios.values(), strict=True))
         lower, upper = lower + low, upper + high
-        if low > 0.0:  # the others tell nothing
+        if low > 0.0:  # else the block has one distribution under both inputs
             least = low if math.isinf(low) else low - _TIE * max(1.0, low)
             largest = (key for key, ratio in ratios.items() if ratio[0] >= least)
             chosen[block] = max(largest, key=lambda key: table[key].mass)
@@ -361,15 +364,15 @@ def _of_tag(p: Law, q: Law, tag: Tag) -> _Ratio:
 
 
 def _difference(p: Mass, q: Mass) -> float:
-    """ln p/q, exactly 0 where both are one."""
+    """ln p/q, exactly 0 if both are the same fraction."""
     if isinstance(p, Fraction) and isinstance(q, Fraction) and q:
         return log(p / q)
     return log(p) - log(q)
 
 
-def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> tuple[float, float]:
+def _of_entry(key: Key, p: OutputMass, q: OutputMass | None) -> tuple[float, float]:
     """Bounds on the largest log-ratio of a key."""
-    if _beyond(p) and (q is None or _beyond(q)):
+    if _is_cut_tail(p) and (q is None or _is_cut_tail(q)):
         return -math.inf, -math.inf
     if q is None:
         return math.inf, math.inf
@@ -381,14 +384,14 @@ def _of_entry(key: Key, p: AnswerLaw, q: AnswerLaw | None) -> tuple[float, float
     return found.lower, found.upper
 
 
-def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
-    """The answers of a tag with the keys that are chosen for some blocks."""
+def _event(p: TracedDist, q: TracedDist, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Event:
+    """The outputs of a tag in which some blocks have the ``chosen`` keys."""
     group, other = p.groups[tag], q.groups.get(tag)
     structure, fixed = tag
     words = dict.fromkeys(range(len(fixed) + sum(map(len, group.tables))), _ANY)
-    if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _FEW_LEAVES:
+    if max(len(p.groups), len(q.groups)) > 1 or len(words) <= _MAX_LEAVES:
         known = zip(p.fixed[structure], fixed, strict=True)
-        words.update((place, _word(structure, value)) for place, value in known)
+        words.update((place, _value_name(structure, value)) for place, value in known)
     logs = np.array([log(group.weight), log(other.weight) if other else -math.inf])
     notes = [] if other else [_IMPOSSIBLE]
     for block, key in chosen.items():
@@ -397,8 +400,8 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
         words.update(zip(block, leaves, strict=True))
         logs, notes = logs + masses, [*notes, note]
     specific = {place: word for place, word in words.items() if word != _ANY}
-    if len(words) <= _FEW_LEAVES:
-        text = spelt(structure, iter(words.values()))
+    if len(words) <= _MAX_LEAVES:
+        text = spell(structure, iter(words.values()))
     else:
         text = ", ".join(f"number {place + 1} is {word}" for place, word in specific.items())
     chances = np.exp(logs).tolist()
@@ -406,12 +409,12 @@ def _event(p: Law, q: Law, tag: Tag, chosen: dict[tuple[int, ...], Key]) -> _Eve
 
 
 def _of_key(
-    structure: Hashable, key: Key, p: AnswerLaw, q: AnswerLaw | None, atoms: Table
+    structure: Hashable, key: Key, p: OutputMass, q: OutputMass | None, atoms: Table
 ) -> tuple[list[str], tuple[float, float], str]:
-    """Words for each leaf of a key, numbers that show it for noise; log-masses, and a note."""
+    """Words per leaf of a key (an interval for noise), the two log-probabilities, and a note."""
     if HOLE not in key:
-        note = _coins(p.cells) if q else _IMPOSSIBLE
-        words = [_word(structure, value) for value in key]
+        note = _draw_names(p.cells) if q else _IMPOSSIBLE
+        words = [_value_name(structure, value) for value in key]
         return words, (log(p.mass), log(q.mass) if q else -math.inf), note
     event = event_of_ratio(
         p.mixture, q.mixture if q else Mixture(), numbers_of(atoms, key.index(HOLE))
@@ -419,7 +422,7 @@ def _of_key(
     words = []
     for value in key:
         if value is not HOLE and not isinstance(value, tuple):
-            words.append(_word(structure, value))
+            words.append(_value_name(structure, value))
             continue
         slope, shift = value[1:] if isinstance(value, tuple) else (1.0, 0.0)
         low, high = sorted((slope * event.low + shift, slope * event.high + shift))
@@ -429,20 +432,20 @@ def _of_key(
 
 
 def _number(value: float) -> str:
-    """A number in six digits if these are all it has."""
+    """A number in six digits if that is exact, in full otherwise."""
     short = f"{value:.6g}"
     return short if float(short) == value else repr(value)
 
 
-def _at_delta(p: Law, q: Law, delta: float, lost: float) -> _Ratio:
-    """The least epsilon at ``delta``; see ``LawPair.least_epsilon``."""
-    pair = LawPair.of(p, q, lost)
-    lower, upper = pair.least_epsilon(delta)
+def _at_delta(p: TracedDist, q: TracedDist, delta: float, lost: float) -> _Ratio:
+    """The smallest epsilon at ``delta``; see ``DistPair.smallest_epsilon``."""
+    pair = DistPair.of(p, q, lost)
+    lower, upper = pair.smallest_epsilon(delta)
     return _Ratio(lower, upper, lambda: _Event(_factor_words(lower), *pair.likelier(_down(lower))))
 
 
 def _down(epsilon: float) -> float:
-    """The epsilon in six digits, not above it; a finite one for one that is infinite."""
+    """Epsilon rounded down to six digits; a large finite number for an infinite one."""
     if not epsilon or math.isinf(epsilon):
         return min(epsilon, _ENDLESS_EPSILON)
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 5)
@@ -451,5 +454,5 @@ def _down(epsilon: float) -> float:
 
 def _factor_words(epsilon: float) -> str:
     if math.isinf(epsilon):
-        return "the answers that are impossible under the second input"
-    return f"the answers that are likelier by a factor above e^{_down(epsilon):.6g}"
+        return "the outputs that are impossible under the second input"
+    return f"the outputs that are likelier by a factor above e^{_down(epsilon):.6g}"

@@ -1,7 +1,7 @@
-"""Functions rewritten so that every operation in them is a call of the interpreter.
+"""Rewrites functions so that every operation in them is a call of the interpreter.
 
-Names, scopes, arguments, loops and generators stay Python's own; whatever happens to a value goes
-through an ``Interpreter``. Syntax without a rule becomes a refusal at the place where it stands.
+Names, scopes, arguments, loops and generators stay Python's own; every operation on a value goes
+through an ``Interpreter``. Syntax without a rule is replaced by a refusal at its line.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fedrec_auditor.auditor.tracing import equivalents
 from fedrec_auditor.auditor.tracing.syntax import FUTURE, syntax_of
 
 RUN = "<run>"
-"""The global name of the interpreter in rewritten code, which no source can spell."""
+"""Global name of the interpreter in rewritten code, which no source code can contain."""
 _MARK = "<rewritten> "
-"""Before the name of its file, so that debuggers and coverage take it for no code of the file."""
+"""Prefix of the file name, so that debuggers and coverage do not take it for the file's code."""
 OPERATORS = {
     "Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv",
     "Mod": "mod", "Pow": "pow", "LShift": "lshift", "RShift": "rshift", "BitOr": "or",
@@ -30,28 +30,28 @@ OPERATORS = {
     "Invert": "invert", "Eq": "eq", "NotEq": "ne", "Lt": "lt", "LtE": "le", "Gt": "gt",
     "GtE": "ge", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
 }  # fmt: skip
-"""The operators of the syntax, by the names of their special methods."""
-# Nodes of which only the parts are rewritten.
-_KEPT = (
+"""The operators of the syntax, with the names of their special methods."""
+# Nodes that stay; only their parts are rewritten.
+_UNCHANGED = (
     ast.Return, ast.Expr, ast.Break, ast.Continue, ast.Pass, ast.Nonlocal, ast.Constant,
     ast.NamedExpr, ast.Tuple, ast.Yield, ast.expr_context, ast.arguments,
 )  # fmt: skip
-# Nodes that are calls of a method, of these parts.
+# Nodes that become a call of a method, with these parts as its arguments.
 _CALLS: dict[type, tuple[str, ...]] = {
     ast.Subscript: ("entry", "value", "slice"),
     ast.Slice: ("new_slice", "lower", "upper", "step"),
     ast.BinOp: ("binary", "op", "left", "right"),
-    ast.FormattedValue: ("formatted", "value", "conversion", "format_spec"),
+    ast.FormattedValue: ("format_value", "value", "conversion", "format_spec"),
     ast.JoinedStr: ("text", "values"),
     ast.Set: ("new_set", "elts"),
 }
-_LOOPS = {ast.ListComp: "own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
-# Parts of ``a if condition else b`` that are worked out both while a coin is open.
-_SUMS = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
+_LOOPS = {ast.ListComp: "mark_own", ast.SetComp: "new_set", ast.GeneratorExp: "lazy"}
+# Nodes allowed in both parts of ``a if condition else b`` if both are computed.
+_ARITHMETIC = (ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.Add, ast.Sub, ast.BitXor)
 _THROWN, _SUBJECT = "<thrown>", "<subject>"
 
 
-class _KeptName(Exception):
+class _OuterName(Exception):
     """A statement binds a name that outlives the call."""
 
 
@@ -86,12 +86,12 @@ def _yields(node: ast.AST) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def rewritten(code: CodeType) -> CodeType | None:
-    """The code of a function, rewritten; None where its source is not found."""
+def rewrite(code: CodeType) -> CodeType | None:
+    """The code of a function after rewriting; None if its source is not found."""
     node = syntax_of(code)
     if node is None:
         return None
-    new = _Rewriting(node, code).whole(copy.deepcopy(node))
+    new = _Rewriting(node, code).define(copy.deepcopy(node))
     outer = ast.FunctionDef("<outer>", _arguments(code.co_freevars), [new], [])
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     flags = code.co_flags & FUTURE
@@ -102,12 +102,12 @@ def rewritten(code: CodeType) -> CodeType | None:
 
 
 class _Rewriting(ast.NodeTransformer):
-    """Rules by kind of node."""
+    """Rules of rewriting, one per kind of node."""
 
     def __init__(self, node: ast.AST, code: CodeType) -> None:
         every = list(ast.walk(node))
-        self.kept = {name for n in every if isinstance(n, ast.Global) for name in n.names}
-        self.kept |= {
+        self.outer_names = {name for n in every if isinstance(n, ast.Global) for name in n.names}
+        self.outer_names |= {
             name for n in every if isinstance(n, ast.Nonlocal) for name in n.names
             if name in code.co_freevars
         }  # fmt: skip
@@ -116,8 +116,8 @@ class _Rewriting(ast.NodeTransformer):
         self.owner = owner if owner.isidentifier() else ""
         self.places = itertools.count()
 
-    def whole(self, node: Any) -> ast.stmt:
-        """The statement that makes the function; its defaults are those that were made before."""
+    def define(self, node: Any) -> ast.stmt:
+        """The statement that defines the function; placeholders stand for its existing defaults."""
         node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
         node.args.kw_defaults = [d and ast.Constant(None) for d in node.args.kw_defaults]
         if isinstance(node, ast.Lambda):
@@ -127,24 +127,24 @@ class _Rewriting(ast.NodeTransformer):
         return new  # type: ignore[no-any-return]
 
     def visit(self, node: ast.AST) -> Any:
-        """The node, rewritten by its rule; a refusal without one."""
+        """The node, rewritten by its rule; a refusal if it has no rule."""
         name = type(node).__name__
         rule = getattr(self, f"visit_{name}", None)
         try:
             if rule is not None:
                 new = rule(node)
-            elif isinstance(node, _KEPT):
+            elif isinstance(node, _UNCHANGED):
                 new = self.generic_visit(node)
             elif type(node) in _CALLS:
                 method, *parts = _CALLS[type(node)]
                 new = _op(method, *(self._part(getattr(node, part)) for part in parts))
             else:
                 new = _op("refuse", f"{name} is not followed")
-        except _KeptName as kept:
+        except _OuterName as kept:
             if not isinstance(node, ast.stmt):
                 raise
             new = _op("refuse", f"it changes what it keeps between calls ({kept}), on which later "
-                                "answers may depend")  # fmt: skip
+                                "outputs may depend")  # fmt: skip
         if isinstance(node, ast.stmt) and isinstance(new, ast.expr):
             new = ast.Expr(new)
         for part in new if isinstance(new, list) else [new]:
@@ -168,31 +168,31 @@ class _Rewriting(ast.NodeTransformer):
         return [part for new in news for part in (new if isinstance(new, list) else [new])]
 
     def _truth(self, node: ast.expr) -> ast.expr:
-        return _op("truth", self.visit(node))
+        return _op("is_true", self.visit(node))
 
     def _check(self, name: str | None) -> None:
-        if name in self.kept:
-            raise _KeptName(name)
+        if name in self.outer_names:
+            raise _OuterName(name)
 
     # Names and targets.
 
     def visit_Name(self, node: ast.Name) -> Any:
-        """A name, which stays; no value for one that outlives the call."""
+        """A name, unchanged; refused if it is bound here and outlives the call."""
         if not isinstance(node.ctx, ast.Load):
             self._check(node.id)
-        return _op("refuse", "it uses __builtins__") if node.id == "__builtins__" else node
+        return _op("refuse", "the code uses __builtins__") if node.id == "__builtins__" else node
 
     def visit_Global(self, node: ast.Global) -> Any:
-        """Nothing: names that are bound are refused."""
+        """No statement: a ``global`` name that is bound is refused at its binding."""
         return ast.Pass()
 
     def _private(self, name: str) -> str:
-        """A name of an attribute, which Python changes if it is private to a class."""
+        """The name of an attribute, mangled as Python does if it is private to a class."""
         mangled = name.startswith("__") and not name.endswith("__") and self.owner.strip("_")
         return f"_{self.owner.lstrip('_')}{name}" if mangled else name
 
     def _target(self, node: Any, later: list[ast.stmt]) -> tuple[Any, Any]:
-        """A target of names alone, and its shape; ``later`` gets what is set by other means."""
+        """A target of names alone, and its shape; assignments to other targets go to ``later``."""
         if isinstance(node, ast.Starred):
             return self._target(node.value, later)[0], "*"
         if isinstance(node, ast.Tuple | ast.List):
@@ -211,7 +211,7 @@ class _Rewriting(ast.NodeTransformer):
         return ast.Name(name, ast.Store()), None
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Values for names; for attributes and entries by the interpreter."""
+        """Assigns to names; the interpreter assigns to attributes and entries."""
         value = self.visit(node.value)
         statements: list[ast.stmt] = []
         if len(node.targets) > 1:
@@ -220,12 +220,12 @@ class _Rewriting(ast.NodeTransformer):
         for target in node.targets:
             later: list[ast.stmt] = []
             names, shape = self._target(target, later)
-            new = value if shape is None else _op("unpacked", value, shape)
+            new = value if shape is None else _op("unpack", value, shape)
             statements += [ast.Assign([names], new), *later]
         return statements
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """A value without its annotation."""
+        """An assignment without its annotation."""
         if node.value is None:
             return ast.Pass()
         return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
@@ -256,15 +256,15 @@ class _Rewriting(ast.NodeTransformer):
         return found
 
     def visit_Import(self, node: Any) -> Any:
-        """Modules and their parts, as values of names."""
+        """Assigns modules and their parts to names."""
         found = []
         for part in node.names:
             name = part.asname or part.name.partition(".")[0]
             self._check(name)
-            loaded = _op("module", part.name, "" if part.asname else name)
+            loaded = _op("import_module", part.name, "" if part.asname else name)
             if isinstance(node, ast.ImportFrom):
                 package = [_load("__package__")] if node.level else []
-                loaded = _op("imported", part.name, node.module or "", node.level, *package)
+                loaded = _op("import_part", part.name, node.module or "", node.level, *package)
             found.append(_set(name, loaded))
         return found
 
@@ -275,7 +275,7 @@ class _Rewriting(ast.NodeTransformer):
     def visit_If(self, node: Any) -> Any:
         """``if`` and ``while``."""
         self.generic_visit(node)
-        node.test = _op("truth", node.test)
+        node.test = _op("is_true", node.test)
         return node
 
     visit_While = visit_If
@@ -293,7 +293,7 @@ class _Rewriting(ast.NodeTransformer):
         return target, _op("iterate", self.visit(node.iter), *shapes)
 
     def visit_comprehension(self, node: ast.comprehension) -> Any:
-        """``for`` within an expression."""
+        """``for`` in a comprehension."""
         later: list[ast.stmt] = []
         target, entries = self._loop(node, later)
         if later or node.is_async:
@@ -304,16 +304,16 @@ class _Rewriting(ast.NodeTransformer):
         """``assert``."""
         if sys.flags.optimize:
             return ast.Pass()
-        failed = _op("failed", *([] if node.msg is None else [self.visit(node.msg)]))
+        failed = _op("assertion_error", *([] if node.msg is None else [self.visit(node.msg)]))
         return ast.If(ast.UnaryOp(ast.Not(), self._truth(node.test)), [ast.Raise(failed)], [])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
         """``raise``."""
-        return ast.Raise(None if node.exc is None else _op("thrown", self.visit(node.exc)))
+        return ast.Raise(None if node.exc is None else _op("to_exception", self.visit(node.exc)))
 
     def visit_Try(self, node: ast.Try) -> Any:
-        """``try``; its handlers see exceptions of the code alone, and refusals pass them all."""
-        if _yields(node):  # a generator that is closed runs on from there, some time
+        """``try``; its handlers catch exceptions of the interpreted code alone, never refusals."""
+        if _yields(node):  # closing a generator runs the rest of its try, at an unknown time
             return _op("refuse", "a yield within try is not followed")
         last: list[ast.stmt] = [ast.Raise()]
         for handler in reversed(node.handlers):
@@ -322,15 +322,15 @@ class _Rewriting(ast.NodeTransformer):
             body = [_set(handler.name, error)] if handler.name else []
             kinds = [] if handler.type is None else [self.visit(handler.type)]
             last = [ast.If(_op("catches", error, *kinds), body + self._block(handler.body), last)]
-        kind = ast.Attribute(_load(RUN), "thrown_class", ast.Load())
+        kind = ast.Attribute(_load(RUN), "exception_class", ast.Load())
         handlers = [ast.ExceptHandler(kind, _THROWN, last)] if node.handlers else []
         whole = ast.Try(self._block(node.body), handlers, self._block(node.orelse), [])
         if not node.finalbody:
             return whole
         before = f"<{next(self.places)}>"
-        test = _op("goes_on", _load(before))
+        test = _op("runs_finally", _load(before))
         whole.finalbody = [ast.If(test, self._block(node.finalbody), [])]
-        return [_set(before, _op("error")), whole]
+        return [_set(before, _op("current_error")), whole]
 
     def visit_With(self, node: ast.With) -> Any:
         """``with``."""
@@ -355,9 +355,9 @@ class _Rewriting(ast.NodeTransformer):
         return [_set(_SUBJECT, self.visit(node.subject)), *chain]
 
     def _matches(self, pattern: ast.pattern, value: ast.expr) -> ast.expr:
-        """Whether a value has a pattern; names in it are bound."""
+        """A condition that is true if a value matches a pattern; it binds the pattern's names."""
         if isinstance(pattern, ast.MatchValue):
-            return _op("truth", _op("compare", "eq", value, self.visit(pattern.value)))
+            return _op("is_true", _op("compare", "eq", value, self.visit(pattern.value)))
         if isinstance(pattern, ast.MatchSingleton):
             return _op("compare", "is", value, pattern.value)
         if isinstance(pattern, ast.MatchOr):
@@ -391,7 +391,7 @@ class _Rewriting(ast.NodeTransformer):
     # Functions and classes.
 
     def visit_Lambda(self, node: Any) -> Any:
-        """``lambda``; the first argument is that of ``super()`` in it."""
+        """``lambda``; ``super()`` in it takes its first argument."""
         named = [*node.args.posonlyargs, *node.args.args]
         before, self.first = self.first, named[0].arg if named else ""
         self.generic_visit(node)
@@ -399,14 +399,14 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        """``def``, without annotations; decorators are called by the interpreter."""
+        """``def``, without annotations; the interpreter calls its decorators."""
         self._check(node.name)
         if getattr(node, "type_params", None):
             return _op("refuse", "type parameters are not followed")
         node.returns = None
         self.visit_Lambda(node)
         if node.args.kwarg is not None:
-            node.body.insert(0, ast.Expr(_op("own", _load(node.args.kwarg.arg))))
+            node.body.insert(0, ast.Expr(_op("mark_own", _load(node.args.kwarg.arg))))
         decorators, node.decorator_list = node.decorator_list, []
         called = [_op("call", decorator, _row([_load(node.name)]), ast.Dict([], []))
                   for decorator in reversed(decorators)]  # fmt: skip
@@ -418,7 +418,7 @@ class _Rewriting(ast.NodeTransformer):
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
-        """``class``, without decorators and metaclasses."""
+        """``class``, refused if it has decorators or a metaclass."""
         self._check(node.name)
         if node.keywords or node.decorator_list or getattr(node, "type_params", None):
             return _op("refuse", f"the class {node.name} is made in a way that is not followed")
@@ -453,7 +453,7 @@ class _Rewriting(ast.NodeTransformer):
         return _op("call", function, args, named)
 
     def _dict(self, keys: list[Any], values: list[ast.expr]) -> ast.expr:
-        """A dict, of pairs, and of rows of one dict that is merged."""
+        """A dict; each argument is a pair, or a single value that is a dict to merge."""
         pairs = zip(keys, values, strict=True)
         return _op("new_dict", *(self._part([v] if k is None else [k, v]) for k, v in pairs))
 
@@ -464,41 +464,41 @@ class _Rewriting(ast.NodeTransformer):
         return _op("unary", OPERATORS[type(node.op).__name__], self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
-        """``a and b``, of values that ask the interpreter whether they are true."""
-        asked: list[ast.expr] = [_op("asked", self.visit(value)) for value in node.values]
-        return ast.Attribute(ast.BoolOp(node.op, asked), "value", ast.Load())
+        """``a and b``, of values that let the interpreter decide whether they are true."""
+        operands: list[ast.expr] = [_op("operand", self.visit(value)) for value in node.values]
+        return ast.Attribute(ast.BoolOp(node.op, operands), "value", ast.Load())
 
     def visit_Compare(self, node: ast.Compare) -> Any:
-        """``a < b``; ``a < b < c`` of values that ask the interpreter to compare them."""
+        """``a < b``; in ``a < b < c``, the interpreter compares the values."""
         names = [OPERATORS[type(how).__name__] for how in node.ops]
         values = self._all([node.left, *node.comparators])
         if len(names) == 1:
             return _op("compare", names[0], *values)
         if any(len(name) > 2 or name in ("is", "in") for name in names):
             return _op("refuse", "a chain of comparisons is not followed")
-        first, *rest = (_op("asked", value) for value in values)
+        first, *rest = (_op("operand", value) for value in values)
         others: list[ast.expr] = [*rest]
         return ast.Attribute(ast.Compare(first, node.ops, others), "value", ast.Load())
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
-        """``a if condition else b``: of plain numbers both, while a coin is open."""
+        """``a if condition else b``; both, if they are plain numbers and the condition is open."""
         parts = [*ast.walk(node.body), *ast.walk(node.orelse)]
         body, orelse = self.visit(node.body), self.visit(node.orelse)
-        if not all(isinstance(part, _SUMS) for part in parts):
+        if not all(isinstance(part, _ARITHMETIC) for part in parts):
             return ast.IfExp(self._truth(node.test), body, orelse)
         read: list[Any] = [p for p in parts if isinstance(p, ast.Name | ast.Constant)]
-        return _op("either", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
+        return _op("choose", self.visit(node.test), *map(_thunk, (_row(read), body, orelse)))
 
     def visit_List(self, node: ast.List) -> Any:
         """``[a, b]``."""
-        return _op("own", ast.List(self._all(node.elts), ast.Load()))
+        return _op("mark_own", ast.List(self._all(node.elts), ast.Load()))
 
     def visit_Dict(self, node: ast.Dict) -> Any:
         """``{a: b, **c}``."""
         return self._dict(node.keys, node.values)
 
     def visit_ListComp(self, node: Any) -> Any:
-        """``[... for ...]``, and its like."""
+        """``[... for ...]``, and other comprehensions."""
         kind: Any = ast.GeneratorExp if isinstance(node, ast.GeneratorExp) else ast.ListComp
         return _op(_LOOPS[type(node)], kind(self.visit(node.elt), self._all(node.generators)))
 
@@ -512,7 +512,7 @@ class _Rewriting(ast.NodeTransformer):
 
 
 def file_of() -> str:
-    """The file of the rewritten code that runs."""
+    """The source file of the innermost rewritten code that runs."""
     frame: Any = sys._getframe()
     while frame is not None and RUN not in frame.f_globals:
         frame = frame.f_back
@@ -520,7 +520,7 @@ def file_of() -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """The line of rewritten code where an exception was raised, for messages."""
+    """The line of rewritten code that raised an exception, for messages."""
     file, line, trace = "", 0, error.__traceback__
     while trace is not None:
         frame = trace.tb_frame

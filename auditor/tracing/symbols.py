@@ -1,8 +1,8 @@
-"""Values that depend on coins nobody has looked at yet.
+"""Values that depend on open draws: random draws on which the path has not decided.
 
-A ``Symbol`` lists its values by cells of the sources it depends on: plain objects, or a ``Line``
-of one real source. Functions are applied value by value; who needs a plain object (``if``, an
-index) makes the path decide.
+A ``Symbol`` lists its possible values with the cells of the draws that lead to each: plain objects,
+or an ``AffineNoise`` of one real draw. Functions are applied to each value. If code needs a plain
+object (for ``if`` or an index), the path decides on one.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.lines import (
+from fedrec_auditor.auditor.tracing.affine_noise import (
+    AffineNoise,
     Cells,
-    Line,
     Piece,
-    Undecided,
+    UndecidedNoise,
+    apply_to_noise,
     converter,
-    of_lines,
     to_item,
 )
-from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, TooRare
 
-_MOST_PIECES = 1024
+_MAX_PIECES = 1024
 # Steps of the interpreter that a value of a symbol costs.
 _STEPS = 10
 
 
 class Symbol:
-    """A value that depends on sources of one path: its ``pieces`` are (cells, value)."""
+    """A value that depends on draws of one path; its ``pieces`` are (cells, value)."""
 
     __slots__ = ("_known", "_pieces", "path")
     __array_priority__ = 1000.0
-    # What arrays add: a function of symbols without arrays, and of arrays and symbols.
+    # Set by the module of arrays: NumPy functions of symbols, and ufuncs of arrays and symbols.
     of_symbols: ClassVar[Callable[..., Any]]
     elementwise: ClassVar[Callable[..., Any]]
 
@@ -45,7 +45,7 @@ class Symbol:
         self._known = path.changes
 
     def pieces(self) -> list[Piece]:
-        """The pieces that the path still allows, confined to it."""
+        """The pieces that the path still allows, restricted to its cells."""
         if self._known == self.path.changes:
             return self._pieces
         limits, live = self.path.limits, []
@@ -53,8 +53,8 @@ class Symbol:
             confined = {}
             for source, cell in cells.items():
                 if source in self.path.used_up:
-                    raise NotTraced("noise that another draw was made of is used again by itself")
-                kept = source.meet(cell, limits[source]) if source in limits else cell
+                    raise NotTraced("noise that is part of a sum is used again outside of the sum")
+                kept = source.intersect(cell, limits[source]) if source in limits else cell
                 if not kept:
                     break
                 confined[source] = kept
@@ -63,18 +63,18 @@ class Symbol:
         self._pieces, self._known = live, self.path.changes
         return live
 
-    def settled(self) -> Any:
-        """One of its values, on which the path decides: plain, or a symbol of one line."""
+    def settle(self) -> Any:
+        """One of its values, on which the path decides: plain, or a symbol of one noise."""
         live = self.pieces()
         cells, value = live[self.path.decide(len(live)) if len(live) > 1 else 0]
         self.path.confine(cells)
-        return Symbol(self.path, [(cells, value)]) if isinstance(value, Line) else value
+        return Symbol(self.path, [(cells, value)]) if isinstance(value, AffineNoise) else value
 
     def plain(self) -> Any:
-        """One of its values, as a plain object; NotTraced where noise has a density."""
-        value = self.settled()
+        """One of its values as a plain object; raises NotTraced for noise that has a density."""
+        value = self.settle()
         if isinstance(value, Symbol):
-            raise NotTraced("noise is used as a plain number, in a way that is not followed")
+            raise NotTraced("noise is used where a plain number is needed")
         return value
 
     def __getattr__(self, name: str) -> Any:
@@ -93,7 +93,7 @@ class Symbol:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
-            raise NotTraced(f"numpy.{ufunc.__name__}.{method} of a random number is not followed")
+            raise NotTraced(f"numpy.{ufunc.__name__}.{method} of a random draw is not followed")
         if any(isinstance(value, np.ndarray) and value.ndim for value in inputs):
             return Symbol.elementwise(ufunc, *inputs)
         return apply(ufunc, *inputs)
@@ -103,39 +103,39 @@ numbers.Real.register(Symbol)
 
 
 def apply(function: Callable[..., Any], *arguments: Any) -> Any:
-    """``function`` of the arguments, of which some may be symbols; plain where all values agree."""
+    """``function`` of arguments that may be symbols; a plain result if all values give the same."""
     symbols = [argument for argument in arguments if isinstance(argument, Symbol)]
     if not symbols:
         return function(*arguments)
     path = symbols[0].path
-    together = joined(arguments, _MOST_PIECES)
-    path.budget.spend(_STEPS * (1 + len(together) if together else _MOST_PIECES))
+    together = combine(arguments, _MAX_PIECES)
+    path.budget.spend(_STEPS * (1 + len(together) if together else _MAX_PIECES))
     if together is None:
-        return apply(function, *(settled(argument) for argument in arguments))
+        return apply(function, *(settle(argument) for argument in arguments))
     results: list[Piece] = []
     for cells, values in together:
-        if any(isinstance(value, Line) for value in values):
+        if any(isinstance(value, AffineNoise) for value in values):
             try:
-                results += of_lines(path, function, cells, values)
-            except Undecided as noise:
+                results += apply_to_noise(path, function, cells, values)
+            except UndecidedNoise as noise:
                 path.decide_whole(noise.source)
                 return apply(function, *arguments)
             continue
         try:
             results.append((cells, function(*values)))
-        except (NotTraced, LeftOut):
+        except (NotTraced, TooRare):
             raise
-        except Exception:  # on this piece alone: the path decides which one it is on
-            return function(*(settled(argument) for argument in arguments))
+        except Exception:  # the function fails on this piece: the path decides on a piece
+            return function(*(settle(argument) for argument in arguments))
     merged = _merged(results)
-    found = Symbol(path, merged)
-    if len(merged) == 1 and not isinstance(merged[0][1], Line):
+    symbol = Symbol(path, merged)
+    if len(merged) == 1 and not isinstance(merged[0][1], AffineNoise):
         return merged[0][1]
-    return found.settled() if path.eager else found
+    return symbol.settle() if path.eager else symbol
 
 
-def joined(arguments: Iterable[Any], most: int) -> list[tuple[Cells, tuple[Any, ...]]] | None:
-    """The values that arguments have together, by cells; None where they are more than ``most``."""
+def combine(arguments: Iterable[Any], max_size: int) -> list[tuple[Cells, tuple[Any, ...]]] | None:
+    """The joint values of arguments, with their cells; None if there are more than ``max_size``."""
     together: list[tuple[Cells, tuple[Any, ...]]] = [({}, ())]
     for argument in arguments:
         pieces = argument.pieces() if isinstance(argument, Symbol) else [({}, argument)]
@@ -145,22 +145,22 @@ def joined(arguments: Iterable[Any], most: int) -> list[tuple[Cells, tuple[Any, 
             for more, value in pieces
             if (cells := _meet(known, more)) is not None
         ]
-        if len(together) > most:
+        if len(together) > max_size:
             return None
     return together
 
 
-def settled(value: Any) -> Any:
-    """A plain value, or a symbol of one line, on which the path decides."""
-    return value.settled() if isinstance(value, Symbol) else value
+def settle(value: Any) -> Any:
+    """A plain object, or a symbol of one noise; the path decides if ``value`` is a symbol."""
+    return value.settle() if isinstance(value, Symbol) else value
 
 
 def _meet(one: Cells, other: Cells) -> Cells | None:
-    """The cells of both; None where they share nothing."""
+    """The intersection of two sets of cells; None if it is empty."""
     cells = dict(one)
     for source, cell in other.items():
         if source in cells:
-            cell = source.meet(cells[source], cell)
+            cell = source.intersect(cells[source], cell)
             if not cell:
                 return None
         cells[source] = cell
@@ -168,7 +168,7 @@ def _meet(one: Cells, other: Cells) -> Cells | None:
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """Pieces of one value, joined where their cells differ in one source."""
+    """Pieces of equal value, joined if their cells differ in one source."""
     for source in {source: None for cells, _ in pieces for source in cells}:
         groups: dict[Any, Piece] = {}
         for cells, value in pieces:
@@ -176,8 +176,8 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
             key = (_key(value), source in cells, rest)
             if key in groups and source in cells:
                 known = groups[key][0]
-                joined = source.join(known[source], cells[source])
-                groups[key] = ({**known, source: joined}, value)
+                union = source.unite(known[source], cells[source])
+                groups[key] = ({**known, source: union}, value)
             else:
                 groups[key] = (cells, value)
         pieces = list(groups.values())
@@ -187,7 +187,7 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
 
 
 def _key(value: Any) -> Any:
-    if isinstance(value, Line):
+    if isinstance(value, AffineNoise):
         return value
     try:
         hash(value)

@@ -20,7 +20,7 @@ Callable = ast.FunctionDef | ast.Lambda
 
 @lru_cache(maxsize=4096)
 def syntax_of(code: CodeType) -> Callable | None:
-    """The tree that compiles to a code object equal to ``code``; None where there is no such."""
+    """The tree that compiles to a code object equal to ``code``; None if it is not found."""
     generated = code.co_filename == "<string>"
     source = _generated(code) if generated else "".join(linecache.getlines(code.co_filename))
     if not source:
@@ -28,15 +28,15 @@ def syntax_of(code: CodeType) -> Callable | None:
     nodes, codes = _parsed(code.co_filename, source, code.co_flags & FUTURE)
     if code not in codes:
         return None
-    found = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
-    if code.co_name == "<lambda>":  # the innermost one that holds all of the code
-        inner = [n for n in found if not any(m is not n and m in ast.walk(n) for m in found)]
-        found = inner or found
-    return found[0] if found and len({ast.dump(node) for node in found}) == 1 else None
+    matches = [node for node in nodes.get(code.co_firstlineno, ()) if _is_of(node, code)]
+    if code.co_name == "<lambda>":  # the innermost lambda that contains all of the code
+        inner = [n for n in matches if not any(m is not n and m in ast.walk(n) for m in matches)]
+        matches = inner or matches
+    return matches[0] if matches and len({ast.dump(node) for node in matches}) == 1 else None
 
 
 def _generated(code: CodeType) -> str:
-    """What SciPy generates for a distribution, if the code is that: the caller compares it."""
+    """The source that SciPy generates for a distribution; the caller compares it with the code."""
     names = code.co_varnames[1 : code.co_argcount]
     if code.co_name != "_parse_args_rvs" or names[-1:] != ("size",):
         return ""
@@ -53,7 +53,7 @@ def _generated(code: CodeType) -> str:
 def _parsed(
     name: str, source: str, future: int
 ) -> tuple[dict[int, list[Callable]], frozenset[CodeType]]:
-    """The functions of a file by their first lines, and all code objects that it compiles to."""
+    """The functions of a file by their first lines, and all code objects of the compiled file."""
     try:
         tree = ast.parse(source, name)
         whole = compile(tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize)
@@ -69,16 +69,16 @@ def _parsed(
 
 
 def _as_pytest(source: str, name: str, future: int) -> CodeType | None:
-    """The same file as pytest compiles it, which writes other code for ``assert``."""
+    """The file as pytest compiles it, with other code for ``assert``."""
     rewriting = sys.modules.get("_pytest.assertion.rewrite")
     if rewriting is None or "assert" not in source:
         return None
     tree = ast.parse(source, name)
     rewriting.rewrite_asserts(tree, source.encode(), name, None)
-    found: CodeType = compile(
+    compiled: CodeType = compile(
         tree, name, "exec", future, dont_inherit=True, optimize=sys.flags.optimize
     )
-    return found
+    return compiled
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:

@@ -1,6 +1,6 @@
-"""Tables of the values that a block of leaves takes: masses, and numbers with densities.
+"""Tables of the values of a block of leaves: their probabilities, and densities of numbers.
 
-A key holds a value for each leaf of the block; one stands for a number that has a density.
+A key holds one value per leaf of the block; ``HOLE`` stands for a number that has a density.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.losses.densities import Mixture, Piece, Term
-from fedrec_auditor.auditor.tracing.answers import NAN, close, leaf
-from fedrec_auditor.auditor.tracing.lines import Cells, Line
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise, Cells
+from fedrec_auditor.auditor.tracing.outputs import NAN, close, leaf
 from fedrec_auditor.auditor.tracing.paths import Mass, NotTraced
 from fedrec_auditor.auditor.tracing.run import Branch
-from fedrec_auditor.auditor.tracing.symbols import joined
+from fedrec_auditor.auditor.tracing.symbols import combine
 
 HOLE = "a number with a density"
-"""Stands in a key for the leaf that ``AnswerLaw.mixture`` describes."""
-MOST_ENTRIES = 1 << 16
-# The scale of noise, at least, relative to where it is: what is closer counts as rounding.
+"""Stands in a key for the leaf that ``OutputMass.mixture`` describes."""
+MAX_ENTRIES = 1 << 16
+# Minimum scale of noise relative to its location: smaller noise counts as rounding.
 _RESOLVED = 1e-8
 
-_REACH, _MOST_ROUNDED = 38.0, 1 << 14
+_REACH, _MAX_ROUNDED = 38.0, 1 << 14
 
 _BRANCHES = {
     "uniform": ((-math.inf, math.inf, 0.0),),
@@ -45,10 +45,14 @@ Key = tuple[Hashable, ...]
 
 
 @dataclass(slots=True)
-class AnswerLaw:
-    """The mass of a key; ``mixture`` is how its number is distributed; ``cells`` lead there.
+class OutputMass:
+    """The probability of one key of a table.
 
-    ``cut`` says that others like it were left out, whose masses doubles do not hold.
+    - ``mass``: probability of the key.
+    - ``cells``: cells of the draws on one path that leads to the key.
+    - ``mixture``: distribution of the number that ``HOLE`` stands for, if the key has one.
+    - ``cut``: whether similar values were left out because their probabilities are below the range
+      of doubles.
     """
 
     mass: Mass
@@ -56,20 +60,20 @@ class AnswerLaw:
     mixture: Mixture = field(default_factory=Mixture)
     cut: bool = False
 
-    def beside(self, mass: Mass, cells: Cells) -> AnswerLaw:
-        """The law where an independent event of this mass happens too."""
+    def beside(self, mass: Mass, cells: Cells) -> OutputMass:
+        """The entry of this key jointly with an independent event of probability ``mass``."""
         mixture = self.mixture.times(float(mass))
-        return AnswerLaw(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
+        return OutputMass(self.mass * mass, {**self.cells, **cells}, mixture, self.cut)
 
 
-Table = dict[Key, AnswerLaw]
-"""Values of a block of leaves, and how likely each is."""
-NOWHERE = AnswerLaw(Fraction(0), {})
-"""An answer that never comes."""
+Table = dict[Key, OutputMass]
+"""The possible values of a block of leaves, with their probabilities."""
+NOWHERE = OutputMass(Fraction(0), {})
+"""An output of probability 0."""
 
 
 def log(mass: Mass) -> float:
-    """The logarithm of a mass, however small."""
+    """The logarithm of a mass, for fractions that no double can hold too."""
     if not mass:
         return -math.inf
     if isinstance(mass, Fraction):
@@ -78,7 +82,7 @@ def log(mass: Mass) -> float:
 
 
 def numbers_of(atoms: Table, place: int) -> list[float]:
-    """The numbers that stand in a place of keys that have a probability."""
+    """The numbers at position ``place`` of keys that have a positive probability."""
     return [
         float(number)
         for key, entry in atoms.items()
@@ -88,11 +92,11 @@ def numbers_of(atoms: Table, place: int) -> list[float]:
 
 
 def product(tables: Iterable[Table]) -> Table:
-    """The table of independent blocks together, none of which has densities."""
-    joint: Table = {(): AnswerLaw(Fraction(1), {})}
+    """The joint table of independent blocks without densities."""
+    joint: Table = {(): OutputMass(Fraction(1), {})}
     for table in tables:
-        if len(joint) * len(table) > MOST_ENTRIES:
-            raise NotTraced(f"its coins mix more than {MOST_ENTRIES:,} answers")
+        if len(joint) * len(table) > MAX_ENTRIES:
+            raise NotTraced(f"the random draws combine to more than {MAX_ENTRIES:,} outputs")
         joint = {
             one + other: replace(a.beside(b.mass, b.cells), cut=a.cut or b.cut)
             for (one, a) in joint.items()
@@ -101,8 +105,8 @@ def product(tables: Iterable[Table]) -> Table:
     return joint
 
 
-def add(table: Table, key: Key, entry: AnswerLaw) -> None:
-    """Add an entry to a table, in place, to what the key has already."""
+def add(table: Table, key: Key, entry: OutputMass) -> None:
+    """Adds an entry to a table, in place, to the present entry of the key if there is one."""
     known = table.get(key)
     if known is None:
         table[key] = entry
@@ -114,14 +118,14 @@ def add(table: Table, key: Key, entry: AnswerLaw) -> None:
 
 def table_of(branch: Branch, leaves: list[Any]) -> Table:
     """The joint distribution of leaves of one path, given the path."""
-    together = joined(leaves, MOST_ENTRIES)
+    together = combine(leaves, MAX_ENTRIES)
     if together is None:
-        raise NotTraced(f"its open coins mix more than {MOST_ENTRIES:,} answers")
+        raise NotTraced(f"the open draws combine to more than {MAX_ENTRIES:,} outputs")
     table: Table = {}
     for cells, values in together:
         mass: Mass = Fraction(1)
         for source, cell in cells.items():
-            given = branch.cells.get(source, source.whole)
+            given = branch.cells.get(source, source.domain)
             mass *= source.mass(cell) / source.mass(given)
         if mass:
             for key, entry in _entries(mass, cells, values):
@@ -129,18 +133,21 @@ def table_of(branch: Branch, leaves: list[Any]) -> Table:
     return table
 
 
-def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, AnswerLaw]]:
-    """A key with the density of its number, of lines of one source the first one's, and points."""
-    lines = [value for value in values if isinstance(value, Line)]
-    if not lines:
-        yield tuple(map(leaf, values)), AnswerLaw(mass, cells)
+def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tuple[Key, OutputMass]]:
+    """Keys with their entries; of several noises of one source, the first one has the density.
+
+    Points of a mixture become keys of their own.
+    """
+    noises = [value for value in values if isinstance(value, AffineNoise)]
+    if not noises:
+        yield tuple(map(leaf, values)), OutputMass(mass, cells)
         return
-    main, source = lines[0], lines[0].source
-    if any(line.variable != main.variable for line in lines):
-        raise NotTraced("numbers with several noises depend on the same coins")
+    main, source = noises[0], noises[0].source
+    if any(noise.variable != main.variable for noise in noises):
+        raise NotTraced("several noises in one output depend on the same random draws")
     key: list[Hashable] = []
     for value in values:
-        if not isinstance(value, Line):
+        if not isinstance(value, AffineNoise):
             key.append(leaf(value))
         elif HOLE not in key:
             key.append(HOLE)
@@ -154,16 +161,16 @@ def _entries(mass: Mass, cells: Cells, values: tuple[Any, ...]) -> Iterator[tupl
     cut = main.function is math.floor and source.family == "normal"
     if smooth:
         dense = Mixture(mixture.pieces).times(share)
-        yield tuple(key), AnswerLaw(mass * smooth / total, cells, dense)
+        yield tuple(key), OutputMass(mass * smooth / total, cells, dense)
     for number, weight in mixture.points.items():
-        if len(lines) > 1:
-            raise NotTraced("one noise is rounded in several numbers")
+        if len(noises) > 1:
+            raise NotTraced("one noise is rounded in several numbers of the output")
         at = tuple(number if value is HOLE else value for value in key)
-        yield at, AnswerLaw(weight * share, cells, cut=cut)
+        yield at, OutputMass(weight * share, cells, cut=cut)
 
 
 def put_points_on_lattices(tables: Sequence[Table]) -> None:
-    """Plain numbers where any table has a lattice become points: they may be the same numbers."""
+    """Turns plain numbers into points, in place, if a table has a lattice that may hold them."""
     lattices = {
         (place, key[:place] + key[place + 1 :]): key
         for table in tables
@@ -174,7 +181,7 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
     plain = any(HOLE not in key for table in tables for key in table)
     tied = any(isinstance(entry, tuple) for key in lattices.values() for entry in key)
     if len({place for place, _ in lattices}) > 1 or (tied and plain):
-        raise NotTraced("whole numbers of one noise stand in several places")
+        raise NotTraced("integer noise is in several numbers of the output")
     for table in tables if lattices else ():
         for other in list(table):
             for place, number in enumerate(other):
@@ -187,16 +194,19 @@ def put_points_on_lattices(tables: Sequence[Table]) -> None:
 
 
 def check_ties(tables: Sequence[Table]) -> None:
-    """One noise in several numbers: constants that rounding alone could make tell nothing."""
+    """Raises NotTraced if one noise is in several numbers whose constants differ by rounding alone.
+
+    Rounding would decide whether such outputs distinguish two inputs.
+    """
     ties = {entry for table in tables for key in table for entry in key if isinstance(entry, tuple)}
     ordered = sorted(ties)
     for one, other in itertools.pairwise(ordered):
         if all(map(close, one[1:], other[1:])):
-            raise NotTraced("one noise stands in several numbers, which differ by rounding")
+            raise NotTraced("one noise is in several numbers, which differ by rounding alone")
 
 
 def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
-    """Mask of a column of outputs that have a value, but for rounding."""
+    """Mask of the entries of a column that equal a value up to rounding."""
     if isinstance(value, (int, float)) and column.dtype.kind in "biuf":
         return np.asarray(np.isclose(column, float(value), rtol=1e-9, atol=1e-12))
     if value is NAN and column.dtype.kind == "f":
@@ -205,7 +215,7 @@ def _same(column: NDArray[Any], value: Any) -> NDArray[np.bool_]:
 
 
 def atoms_of(tables: Sequence[Table]) -> Table:
-    """The keys, points and lattices with a probability in any table, if any has a density."""
+    """Keys, points and lattices of positive probability in any table, if one has a density."""
     atoms: Table = {}
     smooth = False
     for key, entry in itertools.chain.from_iterable(table.items() for table in tables):
@@ -217,17 +227,17 @@ def atoms_of(tables: Sequence[Table]) -> Table:
 
 
 def table_log_prob(table: Table, atoms: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the mass of every row, or of its density where it is no atom."""
+    """ln of the probability of each row, or of its density if the row is not an atom."""
     masses, densities = _logs(table, columns)
     plain = (masses == -np.inf) & (_logs(atoms, columns)[0] == -np.inf)
     return np.asarray(np.where(plain, densities, masses))
 
 
 def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
-    """ln of the masses and of the densities, (2, rows), by a table."""
-    found = np.full((2, len(columns[0])), -np.inf)
+    """ln of the probabilities and of the densities of rows by a table, (2, rows)."""
+    result = np.full((2, len(columns[0])), -np.inf)
     for key, entry in table.items():
-        here = np.ones(found.shape[1], dtype=bool)
+        here = np.ones(result.shape[1], dtype=bool)
         for column, value in zip(columns, key, strict=True):
             if isinstance(value, tuple):
                 main = columns[key.index(HOLE)].astype(float)
@@ -240,38 +250,38 @@ def _logs(table: Table, columns: list[NDArray[Any]]) -> NDArray[np.float64]:
         if HOLE in key:
             numbers = columns[key.index(HOLE)][here].astype(float)
             logs = entry.mixture.log_mass(numbers), entry.mixture.log_density(numbers)
-        found[:, here] = np.logaddexp(found[:, here], logs)
-    return found
+        result[:, here] = np.logaddexp(result[:, here], logs)
+    return result
 
 
-def mixture_of(line: Line, cell: Any) -> Mixture:
-    """The distribution, with the mass of the cell, of a line whose source is in a cell.
+def mixture_of(noise: AffineNoise, cell: Any) -> Mixture:
+    """The distribution of noise whose source lies in a cell; its total is the mass of the cell.
 
-    NotTraced for noise that is rounded to a lattice of unknown masses.
+    Raises NotTraced for noise that is rounded to a lattice of unknown probabilities.
     """
-    scale, shift = float(line.coefficient), float(line.constant)
-    if line.inner is not None and line.function is math.floor:
-        bare = _floored(mixture_of(line.inner, cell))
+    scale, shift = float(noise.coefficient), float(noise.constant)
+    if noise.inner is not None and noise.function is math.floor:
+        bare = _rounded_down(mixture_of(noise.inner, cell))
     else:
-        bare = Mixture(tuple(_bare(line, cell)))
+        bare = Mixture(tuple(_bare(noise, cell)))
     pieces = tuple(_moved(piece, scale, shift) for piece in bare.pieces)
     for piece in pieces:
         ends = [end for end in (piece.low, piece.high, piece.mean) if math.isfinite(end)]
         width = piece.sd or (1.0 / abs(piece.rate) if piece.rate else piece.high - piece.low)
         if max(map(abs, ends), default=0.0) * _RESOLVED > width:
-            raise NotTraced("noise is too small beside the number that it is added to")
+            raise NotTraced("noise is too small relative to the number that it is added to")
     return Mixture(pieces, {scale * value + shift: mass for value, mass in bare.points.items()})
 
 
-def _bare(line: Line, cell: Any) -> Iterator[Piece]:
-    source = line.source
-    variable = replace(line, coefficient=Fraction(1), constant=Fraction(0))
+def _bare(noise: AffineNoise, cell: Any) -> Iterator[Piece]:
+    source = noise.source
+    variable = replace(noise, coefficient=Fraction(1), constant=Fraction(0))
     for low, high in cell:
         for start, end, rate in _BRANCHES[source.family]:
             a, b = max(low, start), min(high, end)
             if not a < b or not (weight := float(source.between(a, b))) > 0.0:
                 continue
-            if line.inner is not None:
+            if noise.inner is not None:
                 ends = sorted((variable.at(float(a)), variable.at(float(b))))
                 yield Piece(weight, ends[0], ends[1], rate=1.0)
             elif source.lattice:
@@ -295,10 +305,10 @@ def _moved(piece: Piece, scale: float, shift: float) -> Piece:
     )
 
 
-def _floored(mixture: Mixture) -> Mixture:
-    """Whole parts: full steps of an exponential are a lattice, all else is points.
+def _rounded_down(mixture: Mixture) -> Mixture:
+    """The distribution of a number rounded down: lattices for exponential noise, else points.
 
-    Those of normal numbers beyond 38 deviations are left out: their masses are below 1e-314.
+    Values of normal noise beyond 38 standard deviations are left out; each has a mass below 1e-314.
     """
     if mixture.points or any(piece.step for piece in mixture.pieces):
         raise NotTraced("noise is rounded twice")
@@ -309,8 +319,8 @@ def _floored(mixture: Mixture) -> Mixture:
         if piece.sd:
             low = max(low, math.floor(piece.mean - _REACH * piece.sd))
             high = min(high, math.ceil(piece.mean + _REACH * piece.sd))
-            if high - low > _MOST_ROUNDED:
-                raise NotTraced(f"noise is rounded to more than {_MOST_ROUNDED:,} values")
+            if high - low > _MAX_ROUNDED:
+                raise NotTraced(f"noise is rounded to more than {_MAX_ROUNDED:,} values")
         first, beyond = float(np.ceil(low)), float(np.floor(high))
         steps = np.arange(first, beyond + 1.0) if piece.sd else np.array([first, beyond])
         ends = np.unique([low, high, *(steps if first <= beyond else [])])

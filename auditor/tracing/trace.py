@@ -1,4 +1,4 @@
-"""``trace`` and ``prove``: the distributions of a randomizer, held against real draws."""
+"""``Trace`` and ``prove``: output distributions of a randomizer from its code, and their checks."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
-from fedrec_auditor.auditor.tracing.answers import Forms, check_forms, form_of
-from fedrec_auditor.auditor.tracing.law import Law, laws_of
+from fedrec_auditor.auditor.tracing.outputs import Forms, check_forms, form_of
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.proof import proved
+from fedrec_auditor.auditor.tracing.proof import prove_bound
 from fedrec_auditor.auditor.tracing.run import OneOutput, run_all
+from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist, distributions_of
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.targets.mechanisms.base import describe
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The laws of a randomizer, one for each of ``inputs``.
+    """The output distributions of a randomizer.
 
-    ``steered`` says that the callable itself was run with the coins of every path, ``forms`` are
-    those of its answers to each input, where inputs are of one form.
+    - ``randomizer``: the callable whose code was followed.
+    - ``inputs``, ``dists``, ``names``: inputs, and the distribution and name of each.
+    - ``is_replayed``: whether the replays ran the callable itself with the draws of each path.
+    - ``forms``: forms of the outputs per input; empty if the inputs themselves differ in form.
     """
 
     randomizer: OneOutput
     inputs: Sequence[Any]
-    laws: Sequence[Law]
+    dists: Sequence[TracedDist]
     names: Sequence[str] = ()
-    steered: bool = True
+    is_replayed: bool = True
     forms: Sequence[Forms] = ()
 
     @classmethod
@@ -47,70 +49,72 @@ class Trace:
         sized: bool,
         names: Sequence[str] = (),
     ) -> Trace:
-        """Run every path of ``function`` for each input; NotTraced with the reason."""
+        """Runs every path of ``function`` for each input; raises NotTraced with the reason."""
         randomizer = OneOutput(function, sized)
         try:
             ran = [run_all(randomizer, value, StepBudget()) for value in inputs]
-            laws = laws_of(ran)
+            dists = distributions_of(ran)
         except NotTraced:
             raise
-        except Exception as error:  # of ours
+        except Exception as error:  # an error of the auditor
             raise NotTraced(f"tracing failed: {type(error).__name__}: {error}") from error
         kept = not randomizer.flat and len({form_of(value) for value in inputs}) == 1
         forms = [each.forms for each in ran] if kept else ()
-        return cls(randomizer, inputs, laws, names, all(each.steered for each in ran), forms)
+        return cls(randomizer, inputs, dists, names, all(each.is_replayed for each in ran), forms)
 
     def bound(self, delta: float, enough: float = math.inf) -> Bound:
-        """The exact epsilon over all pairs of the inputs, tight from below; see ``proved``."""
+        """The exact epsilon over all pairs of inputs, tight from below; see ``prove_bound``."""
         try:
-            return proved(self.laws, self._names, delta, enough)
+            return prove_bound(self.dists, self._names, delta, enough)
         except NotTraced:
             raise
-        except Exception as error:  # of numbers beyond what is compared
-            raise NotTraced(f"laws are not compared: {error}") from error
+        except Exception as error:  # numbers out of range
+            raise NotTraced(f"the output distributions are not compared: {error}") from error
 
     def check_forms(self, delta: float) -> Check | None:
-        """A failed check where the forms of answers tell inputs apart; see ``check_forms``."""
+        """A failed check if forms of outputs distinguish two inputs; see ``check_forms``."""
         return check_forms(self.forms, self._names, delta)
 
     @property
     def _names(self) -> Sequence[str]:
-        return self.names or [plainly(value) for value in self.inputs]
+        return self.names or [describe(value) for value in self.inputs]
 
     @property
     def atoms(self) -> list[float]:
-        """The numbers that have a probability for any input, where others have densities."""
-        return sorted({number for law in self.laws for number in law.atoms})
+        """Numbers with a positive probability under any input, in a distribution with densities."""
+        return sorted({number for dist in self.dists for number in dist.atoms})
 
     def log_prob(self, output: Any, value: Any) -> Any:
-        """The log-probability, or log-density, of outputs for one of the inputs."""
-        return self._law(value).log_prob(output)
+        """Log-probability, or log-density, of outputs for one of the inputs."""
+        return self._dist_of(value).log_prob(output)
 
-    def log_probs(self, answers: Sequence[Any], value: Any) -> NDArray[np.float64]:
-        """The log-probabilities, or log-densities, of answers that are no arrays."""
-        return self._law(value).log_probs(answers)
+    def log_probs(self, outputs: Sequence[Any], value: Any) -> NDArray[np.float64]:
+        """Log-probabilities, or log-densities, of outputs that are not arrays."""
+        return self._dist_of(value).log_probs(outputs)
 
-    def _law(self, value: Any) -> Law:
+    def _dist_of(self, value: Any) -> TracedDist:
         return next(
-            law for known, law in zip(self.inputs, self.laws, strict=True) if known is value
+            dist for known, dist in zip(self.inputs, self.dists, strict=True) if known is value
         )
 
 
 __all__ = ["NotTraced", "Trace"]
 
 
-NAME = "proof from the code"
-# Real draws in all that are held against what was traced, and of an input at least.
-_DRAWS, _FEWEST = 20_000, 5_000
+PROOF_CHECK = "proof from the code"
+# Real draws to compare with the traced distributions: in total, and at least per input.
+_DRAWS, _MIN_DRAWS = 20_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The exact bound and the distribution, if the code was followed; ``check`` says how.
+    """The result of following the code of a randomizer.
 
-    ``forms`` is another check, where types, shapes or the order of keys tell the input.
-    ``complete`` says that no rare path or answer was left out: then an output without a probability
-    is impossible.
+    - ``check``: whether the code was followed, and the reason.
+    - ``bound``, ``dist``: the exact bound and the output distribution, if the code was followed.
+    - ``forms``: a failed check if types, shapes or the order of keys reveal the input.
+    - ``complete``: whether no rare path or output was left out, so that an output without a
+      probability is impossible.
     """
 
     check: Check
@@ -135,10 +139,10 @@ def prove(
     seed: np.random.SeedSequence,
     names: Sequence[str] = (),
 ) -> Proof:
-    """Follow what ``sampler`` calls for each of ``inputs``; see ``Trace.bound``.
+    """Follows the code that ``sampler`` calls for each of ``inputs``; see ``Trace.bound``.
 
-    Real draws, 20,000 in all or as many as ``paced`` allows, must follow what was traced. No
-    clock is looked at.
+    Real draws must agree with the traced distributions: 20,000 in total, at least 5,000 per input,
+    or as many as ``paced`` allows. The result does not depend on a clock.
     """
     try:
         trace = Trace.of(sampler.call, inputs, sized=sampler.sized, names=names)
@@ -155,25 +159,27 @@ def prove(
             atoms=trace.atoms,
         )
         dist = dist.spelling(chosen, entropy)
-        real, samples = paced(dist.sampler, max(_FEWEST, _DRAWS // len(chosen)))
+        real, samples = paced(dist.sampler, max(_MIN_DRAWS, _DRAWS // len(chosen)))
         fit = check_fit(real, dist, chosen, samples=samples, seed=seed)
     except (InputError, NotTraced) as error:
         return _sampled(str(error))
     if fit.status is not Status.PASSED:
-        return _sampled(f"real draws do not follow the distribution that was traced: {fit.reason}")
-    complete = not any(law.left_out or law.cut for law in trace.laws)
-    counted = " of 2^-100 at least" if any(law.left_out for law in trace.laws) else ""
+        return _sampled(f"real draws do not follow the traced distribution: {fit.reason}")
+    complete = not any(dist.left_out or dist.cut for dist in trace.dists)
+    counted = " of probability 2^-100 or more" if any(dist.left_out for dist in trace.dists) else ""
     how = (
         ""
-        if trace.steered
-        else " by the same interpreter, since it draws from no generator of ours"
+        if trace.is_replayed
+        else " by the same interpreter, because the code does not draw from our generator"
     )
     reason = (
         f"Every operation on every path{counted} depends on its operands alone, every path was "
     )
     reason += f"replayed with plain numbers{how}, and real draws agree: {fit.reason}"
-    return Proof(replace(Check.passed(reason), name=NAME), bound, dist, forms, complete)
+    return Proof(replace(Check.passed(reason), name=PROOF_CHECK), bound, dist, forms, complete)
 
 
 def _sampled(reason: str) -> Proof:
-    return Proof(replace(Check.not_run(f"Sampled instead: {reason.removesuffix('.')}."), name=NAME))
+    return Proof(
+        replace(Check.not_run(f"Sampled instead: {reason.removesuffix('.')}."), name=PROOF_CHECK)
+    )

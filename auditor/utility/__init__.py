@@ -1,4 +1,4 @@
-"""How well a target recommends, measured as its paper does: what is held out, and the metrics."""
+"""Utility of a target's recommendations, by the protocol of its paper: held-out data, metrics."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fedrec_auditor.auditor.utility import held_out_ratings, held_out_users, leave_last_out, nothing
-from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Split
 
-_PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], Held]] = {
+_PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], HeldOutData]] = {
     Split.LEAVE_LAST_OUT: leave_last_out.hold_out,
     Split.HELD_OUT_USERS: held_out_users.hold_out,
     Split.HELD_OUT_RATINGS: held_out_ratings.hold_out,
@@ -19,6 +19,11 @@ _PROTOCOLS: dict[Split, Callable[[Interactions, np.random.Generator], Held]] = {
 }
 
 
-def hold_out(evaluation: Evaluation, interactions: Interactions, rng: np.random.Generator) -> Held:
-    """What is trained on, and what is held out of it; InputError if there is too little data."""
+def hold_out(
+    evaluation: Evaluation, interactions: Interactions, rng: np.random.Generator
+) -> HeldOutData:
+    """Splits data into training and held-out data by the target's protocol.
+
+    InputError if there are too few interactions.
+    """
     return _PROTOCOLS[evaluation.split](interactions, rng)

@@ -1,4 +1,4 @@
-"""What needs no federated training: popularity and user and item means, from the training part."""
+"""Baselines without federated training: popularity, and user and item means, of training data."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _PASSES = 5
 
 
 def popularity(train: Interactions) -> NDArray[np.float64]:
-    """How many users met each item, (n_items,): the same scores for everybody."""
+    """Number of users of each item, (n_items,), as scores for all users."""
     return np.bincount(train.ratings.indices, minlength=train.n_items).astype(np.float64)
 
 
 def means(
     train: Interactions, users: NDArray[np.int64], items: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Predicted ratings (n,): the mean of all, and the damped deviations of an item and a user.
+    """Predicted ratings (n,): the overall mean plus damped deviations of the item and the user.
 
-    Five passes fit the items to what the users leave, then the users to what the items leave.
+    Five passes fit the items to the residuals of users, and then the users to those of items.
     """
     table = train.ratings
     owners = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -38,18 +38,18 @@ def means(
 def _deviations(
     rest: NDArray[np.float64], groups: NDArray[np.integer], size: int
 ) -> NDArray[np.float64]:
-    """The mean of each group, (size,), damped: n / (n + k) of it, k = variance within / between.
+    """Damped mean of each group, (size,): n / (n + k) of it, with k = variance within / between.
 
-    Both variances are those of the analysis of variance with random effects (method of moments), so
-    that nothing is tuned; groups that are not shown to differ all have 0.
+    Both variances come from the analysis of variance with random effects (method of moments), so
+    that there is no parameter to tune. All means are 0 if the groups do not differ detectably.
     """
     counts = np.bincount(groups, minlength=size)
     sums = np.bincount(groups, weights=rest, minlength=size)
-    found, n = int(np.count_nonzero(counts)), len(rest)
+    n_groups, n = int(np.count_nonzero(counts)), len(rest)
     raw = sums / np.maximum(counts, 1)
-    within = float(np.square(rest - raw[groups]).sum()) / max(1, n - found)
-    spread = float(counts @ np.square(raw - rest.mean())) - (found - 1) * within
-    if n == found or spread <= 0.0:
+    within = float(np.square(rest - raw[groups]).sum()) / max(1, n - n_groups)
+    spread = float(counts @ np.square(raw - rest.mean())) - (n_groups - 1) * within
+    if n == n_groups or spread <= 0.0:
         return np.zeros(size)
     between = spread / (n - float(np.square(counts, dtype=np.float64).sum()) / n)
     return np.asarray(sums / (counts + within / between))

@@ -1,8 +1,8 @@
 """Held-out ratings: the mean squared error of predicting a tenth of all ratings.
 
-A tenth of the ratings is held out at random, the target is trained on the rest, and its scores are
-read as predicted ratings. Chance is the error of predicting the mean rating of the training data;
-beside it stand the damped means of users and items of these data.
+A tenth of the ratings is held out at random, the target is trained on the rest, and its scores
+serve as predicted ratings. The figure for random scores is the error of predicting the mean rating
+of the training data; the baseline is the damped means of users and items of these data.
 """
 
 from __future__ import annotations
@@ -15,17 +15,23 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import MEANS, means
-from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, row, scored
+from fedrec_auditor.auditor.utility.held_out import (
+    HeldOutData,
+    blocks,
+    draw_users,
+    row,
+    score_users,
+)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Target, Unscored
+from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 SHARE = 0.1
 PROTOCOL = "held-out ratings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRatings(Held):
+class HeldRatings(HeldOutData):
     """Held-out ratings, ordered by user: ``users``, ``items`` and ``ratings``, each (n,)."""
 
     users: NDArray[np.int64]
@@ -35,24 +41,24 @@ class HeldRatings(Held):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The MSE with a normal interval over users, who are scored in blocks.
+        """The MSE with a normal interval over users.
 
-        Unscored where all ratings have one value.
+        Raises Unscored if all ratings have one value.
         """
         if np.ptp(np.append(self.ratings, self.train.ratings.data)) == 0:
-            raise Unscored(
+            raise NoScores(
                 f"All {len(self.ratings) + self.train.ratings.nnz:,} ratings are "
                 f"{self.ratings[0]:g}: any constant predicts them. Give data with ratings."
             )
-        tested, note = drawn(np.unique(self.users), rng)
-        mine = np.isin(self.users, tested)
-        owners, items, ratings = self.users[mine], self.items[mine], self.ratings[mine]
+        tested, note = draw_users(np.unique(self.users), rng)
+        drawn = np.isin(self.users, tested)
+        owners, items, ratings = self.users[drawn], self.items[drawn], self.ratings[drawn]
         ends = np.append(np.searchsorted(owners, tested), len(owners))
         errors = np.empty(len(owners))
         start = 0
         for users in blocks(tested, self.train.n_items):
             block = slice(ends[start], ends[start := start + len(users)])
-            scores = scored(target, model, self.train, users)
+            scores = score_users(target, model, self.train, users)
             rows = np.searchsorted(users, owners[block])
             errors[block] = ratings[block] - scores[rows, items[block]]
         mean = float(self.train.ratings.data.mean(dtype=np.float64))
@@ -67,35 +73,35 @@ class HeldRatings(Held):
                 random=float(np.square(ratings - mean).mean()),
                 confidence=confidence,
                 owners=np.searchsorted(tested, owners),
-                most=math.inf,
+                max_value=math.inf,
                 note=note,
             ),
         )
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldRatings:
-    """Hold out a tenth of all ratings, at least two; of every user a random one is kept.
+    """Holds out a tenth of all ratings, at least two, but never a random one of each user.
 
-    InputError if fewer than two can be spared.
+    InputError if fewer than two ratings remain to hold out.
     """
     table = interactions.ratings
     counts = np.diff(table.indptr)
     spare = int(table.nnz - np.count_nonzero(counts))
     if spare < 2:
         raise InputError(
-            f"Expected at least two ratings beside one of every user, got {spare}. Give more data."
+            f"Expected at least two ratings beside one per user, got {spare}. Give more data."
         )
     rows = np.repeat(np.arange(table.shape[0]), counts)
     order = np.lexsort((rng.random(table.nnz), rows))
-    kept = order[table.indptr[:-1][counts > 0]]
-    free = np.setdiff1d(np.arange(table.nnz), kept, assume_unique=True)
+    to_train = order[table.indptr[:-1][counts > 0]]
+    free = np.setdiff1d(np.arange(table.nnz), to_train, assume_unique=True)
     size: int = min(spare, max(2, round(SHARE * table.nnz)))
-    held = np.sort(rng.choice(free, size=size, replace=False))
+    held_out = np.sort(rng.choice(free, size=size, replace=False))
     keep = np.ones(table.nnz, dtype=bool)
-    keep[held] = False
+    keep[held_out] = False
     return HeldRatings(
         train=interactions.keep(keep),
-        users=rows[held],
-        items=table.indices[held].astype(np.int64),
-        ratings=table.data[held].astype(np.float64),
+        users=rows[held_out],
+        items=table.indices[held_out].astype(np.int64),
+        ratings=table.data[held_out].astype(np.float64),
     )

@@ -1,15 +1,16 @@
-"""Held-out users: HR@K and NDCG@K on devices that the training has never seen.
+"""Held-out users: HR@K and NDCG@K on devices that did not take part in the training.
 
-A fifth of the users is held out with all they have, and the target is trained on the others. Then
+A fifth of the users is held out with all interactions, and the target is trained on the rest. Then
 each held-out user's interactions are split in half: the device fine-tunes on one half (within
-``score``), and each interaction of the other half is ranked among all items that the user has
-never met. HR@K is the share of a user's tested interactions that are among the first K, NDCG@K
-their mean gain 1/log2(1 + place); both are averaged over users. Ties are ranked by expectation, so
-that a model that says nothing scores like a random one. Popularity among the users of the training
-ranks the same items.
+``score``), and each interaction of the other half is ranked among all items without an interaction
+of the user. HR@K is the share of a user's tested interactions among the first K, NDCG@K their mean
+gain 1/log2(1 + rank); both are averaged over users. Ties are ranked by expectation, so that an
+uninformative model scores like a random one. Popularity among the training users ranks the same
+items.
 
 Source: Wang et al. 2021 (PrivRec), section 3.3, equations 10 and 11. Equation 11 has neither a
-mean over tested interactions nor a normaliser: with one relevant item a list, the normaliser is 1.
+mean over tested interactions nor a normaliser: with one relevant item per list, the normaliser is
+1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import popularity
-from fedrec_auditor.auditor.utility.held import Held, drawn, ranked, scored
+from fedrec_auditor.auditor.utility.held_out import HeldOutData, draw_users, rank_rows, score_users
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
@@ -32,8 +33,12 @@ _CHUNK = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldUsers(Held):
-    """Held-out users: what their devices fine-tune on, and what is tested, aligned row by row."""
+class HeldUsers(HeldOutData):
+    """Held-out users.
+
+    tune: interactions to fine-tune on, with one row per held-out user
+    test: interactions to test, in the same order of users
+    """
 
     tune: Interactions
     test: Interactions
@@ -43,30 +48,30 @@ class HeldUsers(Held):
     ) -> tuple[UtilityRow, ...]:
         """HR@K and NDCG@K with normal intervals over users."""
         table = self.test.ratings
-        asked, note = drawn(np.arange(self.test.n_users), rng)
-        sizes = np.diff(table.indptr)[asked]
+        chosen, note = draw_users(np.arange(self.test.n_users), rng)
+        sizes = np.diff(table.indptr)[chosen]
         popular = popularity(self.train)
         places = []
         for start in range(0, len(sizes), _CHUNK):
-            users = asked[start : start + _CHUNK]
-            scores = scored(target, model, self.tune, users)
+            users = chosen[start : start + _CHUNK]
+            scores = score_users(target, model, self.tune, users)
             tested = table[users].toarray() != 0
             unmet = ~tested & (self.tune.ratings[users].toarray() == 0)
             both = (scores, np.broadcast_to(popular, scores.shape))
-            places.append(np.stack([places_among(each, tested, unmet) for each in both]))
-        ours, theirs = np.concatenate(places, axis=-1)
+            places.append(np.stack([count_rivals(each, tested, unmet) for each in both]))
+        by_target, by_popularity = np.concatenate(places, axis=-1)
         user = np.repeat(np.arange(len(sizes)), sizes)
         some = sizes > 0
 
         def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.bincount(user, weights=values, minlength=len(sizes))[some] / sizes[some]
 
-        rows = ranked(
+        rows = rank_rows(
             target,
             PROTOCOL,
-            ours[:2],
-            theirs[:2],
-            ours[2],
+            by_target[:2],
+            by_popularity[:2],
+            by_target[2],
             confidence=confidence,
             per_user=mean,
             note=note,
@@ -75,15 +80,15 @@ class HeldUsers(Held):
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
-    """Hold out a random fifth of the users, and half of the interactions of each.
+    """Holds out a random fifth of the users, and half of the interactions of each for the test.
 
-    Users with an odd number fine-tune on the larger half; one with a single interaction is tested
-    on none. InputError unless users remain to be trained on and some to be tested.
+    Users with an odd number fine-tune on the larger half; a user with a single interaction is not
+    tested. InputError unless there are users to train on and users to test.
     """
     users = rng.permutation(interactions.n_users)
     count = max(1, round(SHARE * interactions.n_users))
-    held = interactions.take(np.sort(users[:count]))
-    sizes = np.diff(held.ratings.indptr)
+    held_out = interactions.take(np.sort(users[:count]))
+    sizes = np.diff(held_out.ratings.indptr)
     if count == interactions.n_users or not (sizes >= 2).any():
         raise InputError(
             f"Expected users to train on and held-out users with two interactions, got "
@@ -92,26 +97,27 @@ def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldUsers:
     owner = np.repeat(np.arange(count), sizes)
     order = np.lexsort((rng.random(len(owner)), owner))
     place = np.empty(len(owner), dtype=np.int64)
-    place[order] = np.arange(len(owner)) - held.ratings.indptr[owner]
+    place[order] = np.arange(len(owner)) - held_out.ratings.indptr[owner]
     tested = place < (sizes // 2)[owner]
     return HeldUsers(
         train=interactions.take(np.sort(users[count:])),
-        tune=held.keep(~tested),
-        test=held.keep(tested),
+        tune=held_out.keep(~tested),
+        test=held_out.keep(tested),
     )
 
 
-def places_among(
+def count_rivals(
     scores: NDArray[np.float64], tested: NDArray[np.bool_], unmet: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """For each tested item, row by row: unmet items of higher score, of equal score, and in all.
+    """Numbers of unmet items (rivals) with a higher score, with an equal score, and in all.
 
-    All arguments are (n, n_items); the result is (3, number tested). One sort a row.
+    All arguments are (n, n_items); the result is (3, number of tested items), row by row. One sort
+    per row.
     """
-    found = []
-    for row, mine, others in zip(scores, tested, unmet, strict=True):
+    counts = []
+    for row, items, others in zip(scores, tested, unmet, strict=True):
         rivals = np.sort(row[others])
-        below, until = (np.searchsorted(rivals, row[mine], side) for side in ("left", "right"))
+        below, until = (np.searchsorted(rivals, row[items], side) for side in ("left", "right"))
         total = np.full(len(below), len(rivals))
-        found.append(np.stack([total - until, until - below, total]))
-    return np.concatenate(found, axis=1)
+        counts.append(np.stack([total - until, until - below, total]))
+    return np.concatenate(counts, axis=1)

@@ -1,10 +1,10 @@
-"""Leave-last-out: HR@K and NDCG@K of one held-out interaction a user.
+"""Leave-last-out: HR@K and NDCG@K of one held-out interaction per user.
 
-One interaction of every user is held out (the latest, of equal times a random one; without
-timestamps a random one of all), the target is trained on the rest, and the held-out item is ranked
-among 99 sampled items that the user has not met, or among all of them. Ties are ranked by
-expectation, so that a model that says nothing scores like a random one. Popularity, counted in the
-training part, ranks the same candidates.
+One interaction of every user is held out: the latest one, a random one among equal times, or
+without timestamps a random one of all. The target is trained on the rest, and the held-out item is
+ranked among 99 sampled items without an interaction of the user, or among all such items. Ties are
+ranked by expectation, so that an uninformative model scores like a random one. Popularity, counted
+in the training data, ranks the same candidates.
 """
 
 from __future__ import annotations
@@ -16,23 +16,29 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.baselines import popularity
-from fedrec_auditor.auditor.utility.held import Held, blocks, drawn, ranked, scored
+from fedrec_auditor.auditor.utility.held_out import (
+    HeldOutData,
+    blocks,
+    draw_users,
+    rank_rows,
+    score_users,
+)
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
 NEGATIVES = 99
 SAMPLED, ALL = "99 sampled negatives", "all items"
-UNTIMED = "The data have no times: of each user a random item is held out, not the latest."
+UNTIMED = "The data have no times: a random item of each user is held out, not the latest."
 TIES = " users have several items at their latest time; a random one of these is held out."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldItems(Held):
+class HeldItems(HeldOutData):
     """One held-out item per user.
 
-    items: the item, (n_users,), -1 for users without one.
-    tied: users who have several items at their latest time, of which one was drawn.
+    items: the held-out item, -1 for users without one (n_users,)
+    tied: number of users with several items at their latest time, of which one was drawn
     """
 
     items: NDArray[np.int64]
@@ -42,7 +48,7 @@ class HeldItems(Held):
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
         """HR@K and NDCG@K under both protocols, with normal intervals over users."""
-        tested, drawing = drawn(np.flatnonzero(self.items >= 0), rng)
+        tested, drawing = draw_users(np.flatnonzero(self.items >= 0), rng)
         untimed = "" if self.train.timestamps is not None else UNTIMED
         ties = f"{self.tied:,}{TIES}" if self.tied else ""
         note = " ".join(filter(None, (untimed, ties, drawing)))
@@ -52,10 +58,10 @@ class HeldItems(Held):
         width = min(NEGATIVES, n_items - 1)
         for users in blocks(tested, n_items):
             known = self.train.ratings[users].toarray() != 0
-            scores = scored(target, model, self.train, users)
+            scores = score_users(target, model, self.train, users)
             item = self.items[users]
             known[np.arange(len(users)), item] = True
-            # 99 of the items the user has not met, without replacement: the smallest random keys
+            # 99 items without interaction, drawn without replacement: the smallest random keys
             keys = np.where(known, np.inf, rng.random(scores.shape))
             few = np.argpartition(keys, width - 1, axis=1)[:, :width].copy()
             del keys
@@ -65,9 +71,9 @@ class HeldItems(Held):
         unmet = n_items - np.diff(self.train.ratings.indptr)[tested]  # the held-out item included
         choices = {SAMPLED: np.minimum(width + 1, unmet), ALL: unmet}
         rows: list[UtilityRow] = []
-        for (protocol, among), (ours, theirs) in zip(choices.items(), places, strict=True):
-            rows += ranked(
-                target, protocol, ours, theirs, among - 1, confidence=confidence, note=note
+        for (protocol, among), (own, popular) in zip(choices.items(), places, strict=True):
+            rows += rank_rows(
+                target, protocol, own, popular, among - 1, confidence=confidence, note=note
             )
         return tuple(rows)
 
@@ -78,7 +84,7 @@ def _places(
     known: NDArray[np.bool_],
     few: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Rivals above each user's ``item`` and equal to it, among ``few`` and all: (2, 2, n)."""
+    """Counts of rivals above each user's ``item`` and equal to it, in few and all: (2, 2, n)."""
     truth = np.take_along_axis(scores, item[:, None], axis=1)
     others = np.where(known, -np.inf, scores)
     rivals = (np.take_along_axis(others, few, axis=1), others)
@@ -86,10 +92,11 @@ def _places(
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldItems:
-    """Hold out the latest interaction of every user with at least two.
+    """Holds out the latest interaction of every user with at least two.
 
-    Of interactions at equal times, and of all where there are no times, ``rng`` draws one: the
-    order of item numbers often follows popularity, and would decide how easy the item is to guess.
+    Among interactions at equal times, or among all without timestamps, ``rng`` draws one. Item
+    numbers often follow popularity, so that their order would make the item easier or harder to
+    guess. InputError if no user has two interactions.
     """
     ratings = interactions.ratings
     counts = np.diff(ratings.indptr)

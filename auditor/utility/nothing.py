@@ -1,4 +1,4 @@
-"""Nothing held out: what was trained on is given, and how well it recommends is not measured."""
+"""Protocol without held-out data: all data are for training, and utility is not measured."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import NoReturn
 
 import numpy as np
 
-from fedrec_auditor.auditor.utility.held import Held
+from fedrec_auditor.auditor.utility.held_out import HeldOutData
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Target, Unscored
+from fedrec_auditor.targets.systems.base import Model, NoScores, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldNothing(Held):
-    """All interactions were trained on."""
+class HeldNothing(HeldOutData):
+    """Training data without held-out data."""
 
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> NoReturn:
-        """Unscored."""
-        raise Unscored("Nothing is held out of the data: utility is not measured.")
+        """Raises Unscored."""
+        raise NoScores("Nothing is held out of the data: utility is not measured.")
 
 
 def hold_out(interactions: Interactions, rng: np.random.Generator) -> HeldNothing:
-    """All interactions; ``rng`` is not drawn from."""
+    """Returns all interactions for training; ``rng`` is not used."""
     return HeldNothing(train=interactions)

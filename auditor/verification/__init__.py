@@ -1,4 +1,4 @@
-"""Testing a local randomizer for its privacy ratio, exactly or from samples."""
+"""Tests of a local randomizer's privacy ratio, exact or from samples."""
 
 from __future__ import annotations
 

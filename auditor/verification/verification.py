@@ -1,4 +1,4 @@
-"""Result of a verification: what is known of a randomizer's ratio, and the verdict on its claim."""
+"""Result of a verification: bounds on a randomizer's epsilon, and the verdict on its claim."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fedrec_auditor.reports.writers.paragraph import FULL, paragraph
 
 _LABEL = 12
 _LONGEST = 500
-# Beyond this exponent a ratio is written as a power of e: doubles end soon after.
+# From this exponent on, a ratio is written as a power of e.
 _WRITABLE = 40.0
 
 
 def ratio(witness: Witness, delta: float, known: float) -> str:
-    """The ratio that the claim bounds by e^epsilon: of P - delta to Q, over all copies.
+    """Describes (P - delta) / Q of an event, over all copies: the ratio that e^epsilon limits.
 
-    ``known`` is its logarithm where doubles may not hold P and Q, infinite if nothing is known.
+    ``known`` is the logarithm of the ratio, for probabilities that underflow; infinite if unknown.
     """
     p, q = witness.probability_a - delta, witness.probability_b
     if p <= 0:
-        return "none above delta" if delta > 0 else "of two numbers below the smallest double"
+        return "none, P is at most delta" if delta > 0 else "both probabilities underflow"
     if (q == 0 or math.isinf(p)) and math.isfinite(known):
-        return f"{power(known)}, of numbers that no double holds"
+        return f"{power(known)}; the probabilities underflow double precision"
     if q == 0:
         return "infinite"
     exponent = math.log(p) - math.log(q)
@@ -44,49 +44,54 @@ def ratio(witness: Witness, delta: float, known: float) -> str:
 
 
 def power(exponent: float) -> str:
-    """e to the exponent, as a number where doubles hold it."""
+    """e to the exponent, as a number if it is not too large."""
     return f"{math.exp(exponent):.6g}" if exponent < _WRITABLE else f"e^{exponent:.6g}"
 
 
 def cut(text: str) -> str:
-    """``text``, or the first 500 characters of it."""
+    """Cuts ``text`` after 500 characters."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def entry(label: str, text: str, width: int) -> str:
-    """One labelled paragraph of ``width`` columns with a hanging indent."""
+    """Formats a labelled paragraph of ``width`` columns with a hanging indent."""
     return paragraph(text, width, label=label, indent=2, hang=_LABEL - 2)
 
 
-UNREADABLE = "nothing was tested: no two texts are equal, and no part of them tells inputs apart"
-"""The source of a bound on answers that are texts and never repeat, as ciphertexts do."""
+UNREADABLE = "nothing was tested: no two texts are equal, and no part of them distinguishes inputs"
+"""The source of a bound on answers that are texts and never repeat, such as ciphertexts."""
 
 
 def ldp_claim(epsilon: float, delta: float) -> Claim:
-    """The claim that a randomizer is (epsilon, delta)-LDP; InputError for a number that is none."""
+    """The claim that a randomizer is (epsilon, delta)-LDP; InputError for an invalid number."""
     return Claim(
         epsilon=epsilon,
         delta=delta,
         scope=ONE_REPORT,
         statement="One output is private for every pair of inputs.",
-        source="what was asked",
+        source="the arguments of the verification",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """A claim about a randomizer, judged by what was found.
+    """The verdict on a claim about a randomizer, with the bounds and checks behind it.
 
-    ``verdict`` is CONSISTENT only where all inputs and outputs were looked through: that is a
-    proof, as far as the probabilities are the code's. ``epsilon_lower`` is the largest lower bound
-    found, infinite allowed; ``exact`` says whether it is a calculation (confidence 1) or a
-    measurement from ``samples`` draws in all, which could have shown ``largest`` at most: where
-    that is not above the claim, the verdict is INCONCLUSIVE, and ``needed`` are the draws per input
-    that could refute it, None if more than 10^12. ``witness`` is the pair of inputs, the event and
-    its two probabilities. ``method`` says how the bound was found, and whether the search was
-    exhaustive. ``checks`` look for faults that no ratio of probabilities shows; where one that
-    failed shows a larger epsilon than the search or the measurement (whose bound is ``searched``),
-    verdict and ``epsilon_lower`` are by that.
+    verdict: CONSISTENT only if all inputs and outputs were examined: a proof, as far as the stated
+        probabilities are those of the code.
+    epsilon, delta: the claim.
+    epsilon_lower: the largest lower bound on epsilon; it may be infinite.
+    exact: whether that bound is computed (confidence 1), or measured.
+    confidence: confidence of the bound.
+    samples: draws in all of a measurement; None for an exact bound.
+    witness: the pair of inputs, the distinguishing event and its two probabilities.
+    method: how the bound was computed, and whether the search was exhaustive.
+    searched: the bound of the search or measurement, without checks.
+    largest: the largest bound that the measurement could give. If it is not above the claim, the
+        verdict is INCONCLUSIVE.
+    needed: draws per input that could refute the claim then; None above 2^50, about 10^15.
+    checks: checks for faults that a ratio of probabilities does not show. If a failed check shows a
+        larger epsilon than ``searched``, verdict and ``epsilon_lower`` are based on the check.
 
     >>> from fedrec_auditor.auditor.verification import verify_ldp
     >>> from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
@@ -121,10 +126,11 @@ class Verification:
         checks: tuple[Check, ...] = (),
         allow: Collection[str] = (),
     ) -> Verification:
-        """Judge ``claim`` by a lower bound, which is an upper one too where it is tight.
+        """Judges ``claim`` by a lower bound, which is an upper bound too if it is tight.
 
-        A larger one that a failed check shows takes its place, unless ``allow`` names the check.
-        What is proved of a distribution then says nothing of the code, which does not follow it.
+        A larger bound of a failed check replaces it, unless ``allow`` names the check. A proof
+        about the stated distribution is then dropped, because the code does not follow that
+        distribution.
         """
         bound, proof = _bounds(searched, checks, allow)
         judgement = judge(claim, scope=ONE_REPORT, accounted=proof, measured=bound)
@@ -145,7 +151,7 @@ class Verification:
         )
 
     def waiving(self, allow: Collection[str]) -> Verification:
-        """The same findings, judged without what the checks named in ``allow`` show."""
+        """A copy whose verdict disregards the bounds of the checks named in ``allow``."""
         claim = ldp_claim(self.epsilon, self.delta)
         return Verification.of(
             self.searched, claim, needed=self.needed, checks=self.checks, allow=allow
@@ -159,8 +165,8 @@ class Verification:
     def unwaived(self, allow: Collection[str]) -> tuple[Check, ...]:
         """The checks that failed and are not named in ``allow``, which may name "inconclusive" too.
 
-        InputError for an unknown name. No other verdict can be waived, save by waiving the check
-        that shows it: see ``waiving``.
+        InputError for an unknown name. Another verdict can only be waived by waiving the check on
+        which it is based; see ``waiving``.
         """
         known = [check.name for check in self.checks] + [INCONCLUSIVE]
         for name in allow:
@@ -172,10 +178,10 @@ class Verification:
         return tuple(check for check in self.faults if check.name not in allow)
 
     def describe(self, *, allow: Collection[str] = (), command: str = "", width: int = FULL) -> str:
-        """Verdict, bound, witness and checks, in lines of ``width`` columns where words permit.
+        """Describes verdict, bound, witness and checks in lines of ``width`` columns.
 
-        A failed check named in ``allow`` is marked as waived; InputError for an unknown name.
-        ``command`` asks again with other draws: it ends where their number is to be written.
+        allow: names of failed checks that are marked as waived; InputError for an unknown name.
+        command: command line that repeats the verification, up to the number of draws.
         """
         standing = self.unwaived(allow)
         lines = [paragraph(_headline(self, failures=len(standing)), width, hang=2)]
@@ -183,7 +189,7 @@ class Verification:
         if self.verdict is Verdict.INCONCLUSIVE:
             lines.append(entry("sample", _too_small(self, command or "samples="), width))
         if self.checks:
-            lines.append("checks of what a ratio does not show")
+            lines.append("checks for faults that a ratio does not show")
         for check in sorted(self.checks, key=lambda check: list(_MARKS).index(check.status)):
             waived = check.status is Status.FAILED and check not in standing
             mark = "waived" if waived else _MARKS[check.status]
@@ -191,7 +197,7 @@ class Verification:
         return "\n".join(lines)
 
     def finding(self, target: str, allow: Collection[str] = ()) -> Finding:
-        """What is found of ``target`` as a row of a record, without checks that ``allow`` names."""
+        """The finding about ``target``, a row of a record, without checks named in ``allow``."""
         bound, proof = _bounds(self.searched, self.checks, allow)
         claim = ldp_claim(self.epsilon, self.delta)
         return Finding.of(
@@ -199,11 +205,11 @@ class Verification:
         )
 
     def raise_if_violated(self, allow: Collection[str] = ()) -> Verification:
-        """AssertionError, with all that was found, if the claim is refuted or a check failed.
+        """Raises AssertionError with the description if the claim is refuted or a check failed.
 
-        So it is if so small a sample could not have refuted it. ``allow`` names checks that may
-        fail, or "inconclusive", as for ``assert_ldp``. Else the verification is given back as it is
-        judged without them: not refuted, which is no proof.
+        An inconclusive verdict (too small a sample) raises too. ``allow`` names checks that may
+        fail, or "inconclusive", as for ``assert_ldp``. Otherwise the verification is returned,
+        judged without these checks: not refuted, which is not a proof.
         """
         __tracebackhide__ = True
         found = self.waiving(allow)
@@ -212,7 +218,7 @@ class Verification:
         return found
 
     def __str__(self) -> str:
-        """What ``auditor verify`` prints."""
+        """The description that ``auditor verify`` prints."""
         return self.describe()
 
     def __bool__(self) -> NoReturn:
@@ -225,7 +231,10 @@ class Verification:
 def _bounds(
     searched: Bound, checks: tuple[Check, ...], allow: Collection[str]
 ) -> tuple[Bound, Bound | None]:
-    """The largest lower bound, also of a failed check that is not allowed; a proof if it is one."""
+    """The largest lower bound, including failed checks that are not allowed; and an upper bound.
+
+    The upper bound is None unless the lower bound is tight.
+    """
     shown = [
         check.bound
         for check in checks
@@ -237,36 +246,36 @@ def _bounds(
 
 _CONCLUSIONS = {
     Verdict.VIOLATED: "is refuted",
-    Verdict.CONSISTENT: "is not refuted, and proved: all inputs and outputs were tried",
+    Verdict.CONSISTENT: "is not refuted, and proved: all inputs and outputs were examined",
     Verdict.UNSUBSTANTIATED: "is not refuted (which does not prove it)",
     Verdict.INCONCLUSIVE: "could not have been refuted by so small a sample",
 }
 _MARKS = {Status.FAILED: "FAILED", Status.PASSED: "passed", Status.NOT_RUN: "not run"}
 
 
-def _headline(found: Verification, *, failures: int) -> str:
-    claim = f"epsilon {found.epsilon:g} at delta {found.delta:g}"
-    text = f"{claim} {_CONCLUSIONS[found.verdict]}"
-    if found.method == UNREADABLE:
-        text = f"{claim} was not tested: outputs never repeat, and what they hold is not read"
-    joint = "and" if found.verdict is Verdict.VIOLATED else "but"
+def _headline(result: Verification, *, failures: int) -> str:
+    claim = f"epsilon {result.epsilon:g} at delta {result.delta:g}"
+    text = f"{claim} {_CONCLUSIONS[result.verdict]}"
+    if result.method == UNREADABLE:
+        text = f"{claim} was not tested: outputs never repeat, and their content is not read"
+    joint = "and" if result.verdict is Verdict.VIOLATED else "but"
     failed = f", {joint} {failures} check{'s' * (failures > 1)} failed" if failures else ""
-    return f"{capitalized(WORDS[found.verdict])}: {text}{failed}"
+    return f"{capitalized(WORDS[result.verdict])}: {text}{failed}"
 
 
-def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
-    least = found.epsilon_lower
-    size = "infinite" if math.isinf(least) else f"at least {least:.6g}"
-    yield "bound", f"epsilon is {size}{_share(found)}"
-    if found.exact:
-        yield "how", f"exactly: {found.method}"
+def _evidence(result: Verification) -> Iterator[tuple[str, str]]:
+    epsilon = result.epsilon_lower
+    size = "infinite" if math.isinf(epsilon) else f"at least {epsilon:.6g}"
+    yield "bound", f"epsilon is {size}{_share(result)}"
+    if result.exact:
+        yield "how", f"exactly: {result.method}"
     else:
-        draws = f"{found.samples:,} draws" if found.samples else "draws"
-        yield "how", f"measured on {draws}, at confidence {found.confidence:.6g}: {found.method}"
-    needed = Power.against(found.epsilon, found.searched)
-    if found.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
-        yield "power", f"as often as not, {needed}"
-    witness = found.witness
+        draws = f"{result.samples:,} draws" if result.samples else "draws"
+        yield "how", f"measured on {draws}, at confidence {result.confidence:.6g}: {result.method}"
+    needed = Power.against(result.epsilon, result.searched)
+    if result.verdict is Verdict.UNSUBSTANTIATED and needed is not None:
+        yield "power", f"in about half of all cases, {needed}"
+    witness = result.witness
     if witness is None:
         return
     yield "inputs", f"{cut(witness.input_a)}  against  {cut(witness.input_b)}"
@@ -274,34 +283,34 @@ def _evidence(found: Verification) -> Iterator[tuple[str, str]]:
     yield "chances", f"{witness.probability_a:.6g}  against  {witness.probability_b:.6g}"
     sure = (
         ""
-        if found.exact or math.isinf(found.epsilon_lower)
-        else f" as seen, at least {power(found.epsilon_lower)} at this confidence"
+        if result.exact or math.isinf(result.epsilon_lower)
+        else f" as measured, at least {power(result.epsilon_lower)} at this confidence"
     )
-    known = found.epsilon_lower if found.exact else math.inf
-    seen = ratio(witness, found.delta, known)
-    yield "ratio", f"{seen}{sure}; e^epsilon is {power(found.epsilon)}"
+    known = result.epsilon_lower if result.exact else math.inf
+    measured = ratio(witness, result.delta, known)
+    yield "ratio", f"{measured}{sure}; e^epsilon is {power(result.epsilon)}"
     if witness.note:
         yield "note", witness.note
 
 
-def _too_small(found: Verification, command: str) -> str:
-    """What the sample can show, and how many draws are needed to refute the claim."""
+def _too_small(result: Verification, command: str) -> str:
+    """The largest bound of the sample, and the draws that are needed to refute the claim."""
     most = (
-        f"with every guess right, these draws show epsilon {found.largest:.6g} at most, not above "
-        f"the claim of {found.epsilon:g}"
+        f"even with every guess right, the bound by these draws is {result.largest:.6g}, not above "
+        f"the claim of {result.epsilon:g}"
     )
-    if found.method == UNREADABLE:
-        return "no number of draws helps: return what is sent before it is encoded, or its parts"
-    if found.needed is None:
+    if result.method == UNREADABLE:
+        return "no number of draws helps: return the message before it is encoded, or its parts"
+    if result.needed is None:
         return f"{most}; no sample of up to 10^15 draws can: state its probabilities (log_prob)"
-    return f"{most}; draw at least {found.needed:,} per input: {command}{found.needed}"
+    return f"{most}; draw at least {result.needed:,} per input: {command}{result.needed}"
 
 
-def _share(found: Verification) -> str:
-    """How much of the claim the bound is."""
-    if found.epsilon == 0 or math.isinf(found.epsilon_lower):
+def _share(result: Verification) -> str:
+    """The bound as a share of the claim."""
+    if result.epsilon == 0 or math.isinf(result.epsilon_lower):
         return ""
-    share = found.epsilon_lower / found.epsilon
-    if found.verdict is Verdict.VIOLATED:
+    share = result.epsilon_lower / result.epsilon
+    if result.verdict is Verdict.VIOLATED:
         return f", {share:.4g} times the claim"
     return f", {share:.4f} of the claim"

@@ -1,4 +1,4 @@
-"""``verify_ldp``: one randomizer held against one claim, by a pair of inputs and drawn outputs."""
+"""``verify_ldp``: tests one randomizer against one LDP claim, exactly or by drawn outputs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import numpy as np
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Bound, Claim, check_confidence, check_delta
 from fedrec_auditor.accountants.verdict import exceeds
-from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, steered
+from fedrec_auditor.auditor.exact.candidate_inputs import CandidateInputs, search_with_hypothesis
 from fedrec_auditor.auditor.exact.fit import Check, Status, check_fit
-from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, identity
+from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution, input_key
 from fedrec_auditor.auditor.exact.pair_search import NoCurve
 from fedrec_auditor.auditor.exact.search import exact_search
-from fedrec_auditor.auditor.machine.progress import Observer, shown_stages
+from fedrec_auditor.auditor.machine.progress import Observer, show_stages
 from fedrec_auditor.auditor.tracing.trace import prove
 from fedrec_auditor.auditor.verification.checks.repeated_calls import Clocks, clocks_of
 from fedrec_auditor.auditor.verification.checks.run import run_checks
@@ -31,7 +31,12 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 from fedrec_auditor.auditor.verification.verification import UNREADABLE, Verification, ldp_claim
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.measure import measure
-from fedrec_auditor.auditor.worlds.sampler import LEAST_TOGETHER, TOGETHER, Sampler, beginning_again
+from fedrec_auditor.auditor.worlds.sampler import (
+    LEAST_TOGETHER,
+    TOGETHER,
+    Sampler,
+    retry_on_new_form,
+)
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, check_seed
 from fedrec_auditor.targets.settings import Checked, Range
 
@@ -48,55 +53,57 @@ MOST_SAMPLES = 10**10
 SIZED_SAMPLES = 1_000_000
 """Default draws per input of a callable that draws many at once."""
 SINGLE_SAMPLES = 100_000
-"""Default draws per input of a callable that draws one at a time, or answers that are no arrays."""
+"""Default draws per input if a call returns one output, or answers are not arrays."""
 FEWEST = 100
-"""Draws of an input that are worth a measurement."""
+"""Fewest draws per input for a measurement."""
 WIDE_NUMBERS, WIDE_SAMPLES = 1 << 28, 10_000
-"""Most numbers per input by default, and the draws of outputs however wide."""
-# Calls by which draws are timed: so many, each for so many times as many outputs as the last, while
-# the next one, at the last one's pace, ends within this share of the seconds; a call's own cost is
-# negligible where an output of it takes so many times the least at most; turns there are at least.
+"""Most numbers per input by default; and draws per input that are made for any width of outputs."""
+# Timing of draws: `_PILOTS` calls at most, each for `_LARGER` times as many outputs as the last,
+# while the next call is expected to end within the share `_PILOTED` of the seconds. The fixed cost
+# of a call is negligible if an output takes at most `_NEAR` times the smallest time per output.
+# At least `_FEWEST_TURNS` turns are made.
 _PILOTS, _LARGER, _PILOTED, _NEAR, _FEWEST_TURNS = 5, 8, 0.5, 1.25, 8
-# The share of the seconds that draws are planned to take: rules are fitted, too.
+# The share of the seconds that is planned for draws; rules take time too.
 _PLANNED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Budget(Checked):
-    """The ``samples`` of each input and the ``seconds`` in all that were asked for, or None."""
+    """The requested ``samples`` per input and ``seconds`` in all; None for no request."""
 
     samples: Annotated[int | None, Range("[100, 1e10]", "from 100 to 10,000,000,000")] = None
     seconds: Annotated[float | None, Range("(0, inf)", "above 0")] = None
 
-    def most(self, sampler: Sampler) -> int:
-        """Draws of an input: those asked for, or as many as are usual."""
+    def max_samples(self, sampler: Sampler) -> int:
+        """Draws per input: the requested number, or the default."""
         many = sampler.sized and not sampler.fields
         return self.samples or (SIZED_SAMPLES if many else SINGLE_SAMPLES)
 
-    def paced(
+    def plan(
         self,
         sampler: Sampler,
         inputs: Sequence[Any],
-        most: int,
+        limit: int,
         *,
         share: float = 1.0,
         fewest: int = FEWEST,
     ) -> tuple[Sampler, int, str]:
-        """Draws of an input that take a share of the seconds, by the time of some made for that.
+        """Plans the draws per input by timed draws: (sampler, draws, words for the method).
 
-        ``most`` at most, and that where there is no limit. No clock is looked at afterwards: load
-        changes how many draws are made, and not what they say. Two measurements of two inputs each,
-        their selection splits of all inputs, and the checks. The slower one of the first and the
-        last input counts. Calls that cost much whatever they are for are made for more outputs:
-        fewer turns, as the sampler that is given back makes them, and the words say, as they say
-        the number. InputError if fewer than ``fewest`` draws are allowed, or than 8 turns.
+        The draws take about a ``share`` of the seconds; there are at most ``limit``, and exactly
+        that many without a limit of time. No clock is read afterwards: load changes the number of
+        draws, but not what they show. The plan includes two measurements of two inputs each, their
+        selection splits of all inputs, and the checks. The slower of the first and the last input
+        counts. If calls have a large fixed cost, the returned sampler makes calls for more outputs,
+        in fewer turns. The words state this and the number of draws. InputError if time allows
+        fewer than ``fewest`` draws, or fewer than 8 turns.
         """
         if self.seconds is None:
-            return sampler, most, ""
-        left = share * self.seconds
+            return sampler, limit, ""
+        seconds = share * self.seconds
         rng, size, spent, best = np.random.default_rng(0), 1, 0.0, math.inf
-        costs: dict[int, float] = {}  # seconds of an output, by the outputs of a call
-        for _ in range(_PILOTS):  # in larger and larger calls: the first ones warm up
+        costs: dict[int, float] = {}  # seconds per output, by the number of outputs of a call
+        for _ in range(_PILOTS):  # calls grow; the first ones warm up
             taken = []
             for value in (inputs[0], inputs[-1]):
                 start = time.perf_counter()
@@ -105,44 +112,42 @@ class Budget(Checked):
             last, best = best, max(taken) / size
             costs[size] = best
             spent += sum(taken)
-            flat = last < _NEAR * best and spent > left / 40
-            if flat or spent + _LARGER * sum(taken) > _PILOTED * left:
+            flat = last < _NEAR * best and spent > seconds / 40
+            if flat or spent + _LARGER * sum(taken) > _PILOTED * seconds:
                 break
             size = min(_LARGER * size, TOGETHER)
 
-        def draws_at(each: float) -> int:
-            return int(_PLANNED * left / max(each * (4.0 + len(inputs)), 1e-12))
+        def draws_at(cost: float) -> int:
+            return int(_PLANNED * seconds / max(cost * (4.0 + len(inputs)), 1e-12))
 
-        size, each = 1, best
+        size, cost = 1, best
         if sampler.sized:
-            enough = (n for n in costs if draws_at(costs[n]) >= most or costs[n] <= _NEAR * best)
-            each = costs[size := next(enough)]
-        draws, least = draws_at(each), max(size, LEAST_TOGETHER)
+            enough = (n for n in costs if draws_at(costs[n]) >= limit or costs[n] <= _NEAR * best)
+            cost = costs[size := next(enough)]
+        draws, together = draws_at(cost), max(size, LEAST_TOGETHER)
         fewest = max(fewest, _FEWEST_TURNS * size)
         if draws < fewest:
             call = f"a call for {size}" if size > 1 else "one draw"
-            wanted = math.ceil(2.0 / share * fewest * each * (4 + len(inputs)))
+            wanted = math.ceil(2.0 / share * fewest * cost * (4 + len(inputs)))
             raise InputError(
-                f"Expected seconds for {fewest} draws of an input at least, got "
-                f"seconds={self.seconds:g}, where {call} takes {each * size:.3g} s. Give {wanted}, "
+                f"Expected seconds for at least {fewest} draws per input, got "
+                f"seconds={self.seconds:g}, while {call} takes {cost * size:.3g} s. Give {wanted}, "
                 "say."
             )
-        if draws >= most:
-            return sampler, most, ""
-        paced = (
-            f"; {self.seconds:g} seconds became {draws:,} draws of an input, by the time of some"
-        )
-        if least <= LEAST_TOGETHER:
+        if draws >= limit:
+            return sampler, limit, ""
+        paced = f"; {self.seconds:g} seconds became {draws:,} draws per input, by the time of a few"
+        if together <= LEAST_TOGETHER:
             return sampler, draws, paced
-        slow = f"; a call takes {least * each:.2g} s, so each was for {least} outputs of an input"
-        return replace(sampler, least=least), draws, f"{paced}{slow}"
+        slow = f"; a call takes {together * cost:.2g} s, so each call was for {together} outputs"
+        return replace(sampler, min_together=together), draws, f"{paced}{slow}"
 
 
 _SAMPLES, _EXAMPLES, _MOST_PAIRS = 4000, 60, 120
 _FEWEST, _FEWEST_PAIRS = 100, 8
 
 
-def pair_from(
+def search_pair(
     sampler: Sampler,
     strategy: SearchStrategy[Any],
     *,
@@ -151,14 +156,14 @@ def pair_from(
     seed: np.random.SeedSequence,
     paced: Callable[[Sampler, Sequence[Any]], int] = lambda sampler, inputs: MOST_SAMPLES,
 ) -> list[Any]:
-    """Two inputs to be measured on fresh draws: these showed the largest epsilon on a few.
+    """Searches for two inputs to be measured on fresh draws: the pair with the largest epsilon.
 
-    Pairs of ``strategy`` are scored by a lower bound from 4,000 draws each, steered towards a
-    larger one; if it exceeds the claim, the simplest pair is returned that shows half of the
-    excess. The search chooses and proves nothing: its draws must not count. At most 120 pairs are
-    measured, so many as take no more draws than ``samples`` of each input (8 at the least, of 100
-    draws), or than the first pair is ``paced`` to. InputError for a strategy without two different
-    inputs.
+    Pairs from ``strategy`` are scored by a lower bound from at most 4,000 draws per input, and the
+    search is guided towards larger bounds. If the largest bound exceeds the claim, the simplest
+    pair that shows half of the excess is returned. The search only selects: its draws prove nothing
+    and must not count. At most 120 pairs are measured, with no more draws than ``samples`` per
+    input, or than ``paced`` allows for the first pair, but at least 8 pairs with 100 draws.
+    InputError if the strategy does not give two different inputs.
     """
     from hypothesis import strategies as st
 
@@ -170,7 +175,7 @@ def pair_from(
         return min(_SAMPLES, max(_FEWEST, allowed[0] // _MOST_PAIRS))
 
     def score(pair: tuple[Any, Any]) -> float:
-        key = identity(pair[0]), identity(pair[1])
+        key = input_key(pair[0]), input_key(pair[1])
         if key[0] == key[1]:
             return -1.0
         if key not in scores:
@@ -181,7 +186,7 @@ def pair_from(
 
             def shown(unread: list[Any]) -> float:
                 rng = np.random.default_rng([entropy, len(unread)])
-                read = sampler.reading(pair, rng, unread=unread)
+                read = sampler.with_reader(pair, rng, unread=unread)
                 if not allowed:
                     allowed.append(min(samples, paced(read, pair)))
                 worlds, delta = read.worlds(pair), claim.delta
@@ -190,27 +195,29 @@ def pair_from(
                 )
                 return bound.epsilon
 
-            scores[key] = beginning_again(shown)
+            scores[key] = retry_on_new_form(shown)
         return scores[key]
 
     pairs = st.tuples(strategy, strategy)
-    found, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES)
-    if found < 0:
+    best, pair = search_with_hypothesis(pairs, score, seed=entropy, examples=_EXAMPLES)
+    if best < 0:
         raise InputError(
-            "Expected a strategy of at least 2 different inputs, got none or one. Widen it."
+            "Expected a strategy of at least 2 different inputs, got one or none. Widen it."
         )
-    if exceeds(found, claim.epsilon):
-        above = (claim.epsilon + found) / 2.0
-        _, pair = steered(pairs, score, seed=entropy, examples=_EXAMPLES, above=above)
+    if exceeds(best, claim.epsilon):
+        above = (claim.epsilon + best) / 2.0
+        _, pair = search_with_hypothesis(
+            pairs, score, seed=entropy, examples=_EXAMPLES, above=above
+        )
     return list(pair)
 
 
 Randomizer = Callable[..., Any]
 
 MOST_INPUTS = 64
-# Answers that are looked at for their form: so small a share of the draws.
+# One in this many draws is examined for the form of answers.
 _LOOKS = 50
-# The share of the seconds in which a pair of inputs is looked for.
+# The share of the seconds for the search of a pair of inputs.
 _SEARCH = 0.2
 
 
@@ -227,41 +234,44 @@ def verify_ldp(
     trace: bool = True,
     progress: bool | Observer | None = None,
 ) -> Verification:
-    """Test whether ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
+    """Tests whether ``mechanism`` is (epsilon, delta)-LDP for every pair of inputs.
 
     Parameters
     ----------
-    mechanism : something that knows its probabilities (a ``Mechanism``, a ``Density``, or anything
-        with ``log_prob(output, value)``), whose sampler is first tested against them and whose
-        ratio is then searched, exactly; or a callable ``f(x, rng)`` or ``f(x, rng, size)``, of
-        which the answer is a lower bound that holds at ``confidence``, if its outputs, those of
-        one call as well, are independent draws. One that exceeds the claim is measured twice: an
-        honest one is accused with probability (1 - confidence)^2 at most.
+    mechanism : an object that states its probabilities (a ``Mechanism``, a ``Density``, or any
+        object with ``log_prob(output, value)``): its sampler is first tested against them, and its
+        ratio is then searched exactly. Or a callable ``f(x, rng)`` or ``f(x, rng, size)``: the
+        result is a lower bound that holds at ``confidence`` if its outputs, also within one call,
+        are independent draws. If the bound exceeds the claim, it is measured twice: an honest
+        callable is accused with probability (1 - confidence)^2 at most.
+    epsilon, delta : the claim.
     inputs : the inputs to pair up (at least two, at most 64), or a Hypothesis strategy for them.
-        Default: the whole domain where there is one, else 0 and 1.
-    samples : draws per input that is measured. Default 1,000,000, or 100,000 if they come one by
-        one; fewer of a callable if that were more than 2^28 numbers, but 10,000 at least. They are
-        streamed, so memory does not grow with them. The checks draw half as many more at most, and
-        whoever looks for clocks some hundreds where a call gives many.
-    seconds : what draws may take, about; fewer than ``samples`` are drawn if they would take
-        longer. Some draws are timed and thrown away, and the number of those to come is fixed by
-        that time, before any output is looked at: it does not depend on what will be counted, so a
-        bound holds at its confidence as for a number fixed beforehand. From then on no clock is
-        looked at, and all of them are made, however long they take: load changes how many draws
-        there are, which the method says, and the same number by ``samples`` gives the same
-        answer. Calls that cost much whatever number they are for are made for more outputs each, up
-        to 512, and the method says so. Without it no clock is looked at at all.
-    trace : whether to run every path of a callable's coins first, which gives its exact epsilon
-        from the code; where the code is not followed, and where real draws disagree, outputs are
+        Default: the whole domain if there is one, otherwise 0 and 1.
+    samples : draws per measured input. Default 1,000,000, or 100,000 if a call returns one output.
+        A callable with wide outputs has fewer by default: 2^28 numbers at most, but at least 10,000
+        draws. Draws are streamed, so memory does not grow with them. The checks draw half as many
+        more at most; the search for clocks draws some hundreds if a call returns many outputs.
+    seconds : approximate limit of the time for draws; fewer than ``samples`` are drawn if they
+        would take longer. Some draws are timed and discarded, and this time fixes the number of
+        draws before any output is examined. The number does not depend on the counted outputs, so a
+        bound holds at its confidence as for a number fixed beforehand. No clock is read afterwards,
+        and all draws are made, however long they take. Load thus changes the number of draws, which
+        the method states; the same number as ``samples`` gives the same result. If calls have a
+        large fixed cost, each call is for more outputs, up to 512, and the method says so. Without
+        ``seconds`` no clock is read at all.
+    confidence : confidence of a measured bound.
+    seed : seed of the draws.
+    trace : whether to run every path of a callable's random draws first, which gives its exact
+        epsilon from the code. If the code cannot be followed, or real draws disagree, outputs are
         sampled, and the check "proof from the code" says why.
-    progress : as for ``audit``: whether draws are counted where somebody looks on. It is called
-        from the thread that draws.
+    progress : whether progress is displayed, or a function that receives it, as for ``audit``. It
+        is called from the thread that draws.
 
-    Where a check that failed shows more than the search or the measurement does, an output that
-    rules an input out or noise that can be foretold, the verdict is by that.
+    If a failed check shows a larger epsilon than the search or the measurement (an output that
+    excludes an input, or predictable noise), the verdict is based on the check.
 
-    Raises InputError for a bad number, an input outside the domain, and a callable that raises or
-    gives something else than ``size`` numbers or words.
+    Raises InputError for an invalid number, an input outside of the domain, and a callable that
+    raises or does not return ``size`` numbers or words.
 
     >>> def respond(bit, rng, size):
     ...     return np.where(rng.random(size) < 0.75, bit, 1 - bit)
@@ -269,13 +279,13 @@ def verify_ldp(
     >>> print(f"{found.verdict}: {found.epsilon_lower:.4f}, which is ln 3 = {np.log(3):.4f}")
     VIOLATED: 1.0986, which is ln 3 = 1.0986
     """
-    samples, seed = _whole("samples", samples), cast("int", _whole("seed", seed))
+    samples, seed = _as_int("samples", samples), cast("int", _as_int("seed", seed))
     budget = Budget(samples, seconds)
     claim = ldp_claim(epsilon, delta)
     _check(mechanism, claim, confidence, seed)
-    with shown_stages(progress, "verifying"):
+    with show_stages(progress, "verifying"):
         seeds = np.random.SeedSequence(seed).spawn(6)
-        trial, given = _Trial(claim, budget, confidence, seed, *seeds), _given(inputs)
+        trial, given = _Trial(claim, budget, confidence, seed, *seeds), _as_inputs(inputs)
         if hasattr(mechanism, "log_prob"):
             return trial.judge_stated(OutputDistribution.of(mechanism), given)
         return trial.judge_callable(Sampler.of(mechanism), given, trace=trace)
@@ -283,7 +293,7 @@ def verify_ldp(
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One claim on trial: its budget of draws, and a seed for each purpose."""
+    """A test of one claim, with its budget of draws and a seed for each purpose."""
 
     claim: Claim
     budget: Budget
@@ -297,14 +307,14 @@ class _Trial:
     turning: np.random.SeedSequence
 
     def judge_stated(self, dist: OutputDistribution, given: Inputs) -> Verification:
-        """Judge a randomizer that states its probabilities, once its outputs fit them."""
-        most = self.budget.most(dist.sampler)
+        """Judges a randomizer that states its probabilities, after a test of their fit."""
+        most = self.budget.max_samples(dist.sampler)
         inputs = CandidateInputs.of(dist, given, self.seed).shown
         dist = dist.spelling(inputs, self.seed)
-        draws = self.budget.paced(dist.sampler, inputs, most)[1]
+        draws = self.budget.plan(dist.sampler, inputs, most)[1]
         fitted = check_fit(dist.sampler, dist, inputs, samples=draws, seed=self.fit)
         checks = (replace(fitted, name="fit to the claimed distribution"),)
-        if fitted.status is Status.FAILED:  # then it says nothing of the code
+        if fitted.status is Status.FAILED:  # the stated distribution is not that of the code
             return self._conclude(*self._measure(dist.sampler, inputs, draws), checks)
         try:
             exact = exact_search(
@@ -320,8 +330,8 @@ class _Trial:
         return self._conclude(exact, self._evidence(dist.sampler, inputs, draws, dist), checks)
 
     def judge_callable(self, sampler: Sampler, given: Inputs, *, trace: bool) -> Verification:
-        """Judge a callable: by a proof from its code if ``trace`` and there is one, or by draws."""
-        draws, listed = self.budget.most(sampler), given is None or isinstance(given, list)
+        """Judges a callable, by a proof from its code if ``trace`` finds one, or by draws."""
+        draws, listed = self.budget.max_samples(sampler), given is None or isinstance(given, list)
         inputs = self._inputs(sampler, given, draws)
         checks: tuple[Check, ...] = ()
         if trace:
@@ -332,7 +342,7 @@ class _Trial:
                 enough=self.claim.epsilon,
                 paced=lambda real, most: (
                     real,
-                    self.budget.paced(real, inputs, min(draws, most))[1],
+                    self.budget.plan(real, inputs, min(draws, most))[1],
                 ),
                 seed=self.fit,
             )
@@ -340,22 +350,22 @@ class _Trial:
             if proof.dist is not None and proof.bound is not None:
                 bound = replace(proof.bound, tight=proof.bound.tight and listed)
                 traced = proof.dist.sampler
-                draws = self.budget.paced(traced, inputs, draws)[1]
+                draws = self.budget.plan(traced, inputs, draws)[1]
                 stated = proof.dist if proof.complete else None
                 return self._conclude(bound, self._evidence(traced, inputs, draws, stated), checks)
         return self._conclude(*self._measure(sampler, inputs, draws), checks)
 
     def _inputs(self, sampler: Sampler, given: Inputs, draws: int) -> list[Any]:
-        """The inputs of a list, or the pair of a strategy that is worth measuring."""
+        """The inputs of a list, or the most promising pair of a strategy."""
         if given is None or isinstance(given, list):
-            return _listed(given)
-        return pair_from(
+            return _check_list(given)
+        return search_pair(
             sampler,
             given,
             claim=self.claim,
             samples=draws,
             seed=self.search,
-            paced=lambda read, pair: self.budget.paced(read, pair, draws, share=_SEARCH, fewest=1)[
+            paced=lambda read, pair: self.budget.plan(read, pair, draws, share=_SEARCH, fewest=1)[
                 1
             ],
         )
@@ -367,34 +377,29 @@ class _Trial:
         draws: int,
         dist: OutputDistribution | None = None,
     ) -> tuple[Bound, SharedEvidence]:
-        """A bound from draws, and what checks share; begun again for outputs of another form."""
+        """A measured bound and the evidence for checks; starts again if outputs have a new form."""
 
         def measured(unread: Sequence[Any]) -> tuple[Bound, SharedEvidence]:
             looks = draws // _LOOKS if self.budget.seconds is None else 0
             looking, counting = self.reading, self.measuring
             if unread:
                 looking, counting = self.measuring.spawn(2)
-            together = sampler.reading(inputs, np.random.default_rng(looking), looks, unread)
+            together = sampler.with_reader(inputs, np.random.default_rng(looking), looks, unread)
             read, planned, paced = together, draws, ""
             if dist is None:
-                read, planned, paced = self.budget.paced(together, inputs, draws)
-            most = planned * LEAST_TOGETHER // read.least
+                read, planned, paced = self.budget.plan(together, inputs, draws)
+            most = planned * LEAST_TOGETHER // read.min_together
             clocks = _clocks(together, inputs, self.turning, most)
             if clocks.by_call:
-                read = together.singly()
+                read = together.one_by_one()
                 if dist is None:
-                    read, planned, paced = self.budget.paced(read, inputs, draws)
+                    read, planned, paced = self.budget.plan(read, inputs, draws)
             if dist is None and self.budget.samples is None:
                 width = read.draw(inputs[0], np.random.default_rng(self.seed), 2)[0].size
                 planned = min(planned, max(WIDE_SAMPLES, WIDE_NUMBERS // max(1, width)))
-            planned = min(planned, self.budget.most(read))
-            bound = _measured(
-                read,
-                inputs,
-                self.claim,
-                samples=planned,
-                confidence=self.confidence,
-                seed=counting,
+            planned = min(planned, self.budget.max_samples(read))
+            bound = _measure_bound(
+                read, inputs, self.claim, samples=planned, confidence=self.confidence, seed=counting
             )
             bound = replace(bound, source=f"{bound.source}{paced}")
             if read.opaque and bound.epsilon == 0:
@@ -404,7 +409,7 @@ class _Trial:
                 read, inputs, planned, stated, together=together, clocks=clocks.columns
             )
 
-        return beginning_again(measured)
+        return retry_on_new_form(measured)
 
     def _evidence(
         self,
@@ -428,7 +433,7 @@ class _Trial:
     def _conclude(
         self, bound: Bound, evidence: SharedEvidence, checks: tuple[Check, ...]
     ) -> Verification:
-        """The verdict on a bound with ``checks`` and those that read the evidence."""
+        """The verification by a bound, ``checks``, and the checks that use ``evidence``."""
         needed = None
         if not exceeds(bound.largest, self.claim.epsilon) and bound.source != UNREADABLE:
             needed = JointBinomial().needed(
@@ -441,14 +446,14 @@ class _Trial:
 def _clocks(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, draws: int
 ) -> Clocks:
-    """The clocks in calls for many outputs; none where there is no column."""
+    """The clocks in calls for many outputs; no clocks if outputs cannot be compared."""
     with suppress(InputError):
         if sampler.sized:
             return clocks_of(sampler, inputs, seed, draws)
     return Clocks()
 
 
-def _measured(
+def _measure_bound(
     sampler: Sampler,
     inputs: Sequence[Any],
     claim: Claim,
@@ -457,7 +462,7 @@ def _measured(
     confidence: float,
     seed: np.random.SeedSequence,
 ) -> Bound:
-    """The measured bound; outputs whose shape depends on the input are measured by their shape."""
+    """The measured bound; if the shape of outputs depends on the input, shapes are measured."""
     rng = np.random.default_rng(seed)
     for source in (sampler, sampler.shapes()):
         with suppress(UnevenOutputs):
@@ -474,7 +479,7 @@ def _measured(
 
 
 def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
-    """InputError for the first argument that is none."""
+    """InputError for the first invalid argument."""
     if math.isinf(claim.epsilon):
         raise InputError("Expected a finite epsilon, got epsilon=inf. Nothing can refute it.")
     check_delta(claim.delta)
@@ -482,30 +487,28 @@ def _check(mechanism: Any, claim: Claim, confidence: float, seed: int) -> None:
     check_seed(seed)
     if isinstance(mechanism, type):
         raise InputError(
-            f"Expected a mechanism, got the class {mechanism.__name__}. Make one of it: "
-            f"mechanism = {mechanism.__name__}(...), and name that."
+            f"Expected a mechanism, got the class {mechanism.__name__}. Pass an instance: "
+            f"mechanism = {mechanism.__name__}(...)."
         )
 
 
-def _whole(name: str, number: Any) -> int | None:
-    """``number`` as an int, also if it came as 1e5; None as it is. InputError for a fraction."""
+def _as_int(name: str, number: Any) -> int | None:
+    """Converts ``number`` to an int, also from 1e5; None stays None. InputError for a fraction."""
     if number is None:
         return None
     try:
-        found = operator.index(number)
+        number_as_int = operator.index(number)
     except TypeError:
         if not (isinstance(number, float) and number.is_integer()):
             raise InputError(
                 f"Expected {name} as a whole number, got {name}={number!r}. Give 100_000, say."
             ) from None
-        found = int(number)
-    return found
+        number_as_int = int(number)
+    return number_as_int
 
 
-def _given(
-    inputs: Sequence[Any] | SearchStrategy[Any] | None,
-) -> Inputs:
-    """A strategy as it is, without importing Hypothesis to see that something is none."""
+def _as_inputs(inputs: Sequence[Any] | SearchStrategy[Any] | None) -> Inputs:
+    """A list of the inputs; a strategy or None stays as it is. Hypothesis is not imported."""
     if inputs is None or hasattr(inputs, "example"):
         return cast("SearchStrategy[Any] | None", inputs)
     if not isinstance(inputs, Iterable):
@@ -515,9 +518,9 @@ def _given(
     return list(inputs)
 
 
-def _listed(inputs: list[Any] | None) -> list[Any]:
+def _check_list(inputs: list[Any] | None) -> list[Any]:
     chosen = [0, 1] if inputs is None else inputs
-    different = len(set(map(identity, chosen)))
+    different = len(set(map(input_key, chosen)))
     if not 2 <= different <= len(chosen) <= MOST_INPUTS:
         raise InputError(
             f"Expected 2 to {MOST_INPUTS} different inputs, got {different} in a list of "

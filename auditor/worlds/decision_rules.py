@@ -1,4 +1,4 @@
-"""Rules that guess the world from the output: cuts of a statistic, a guess in each part."""
+"""Decision rules: cuts of a statistic, and a guess of the world in each part between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.worlds.statistics import (
     Statistic,
     as_floats,
     cuts_between,
-    fitted,
+    fit_logistic,
     has_atoms,
     histogram,
 )
@@ -27,15 +27,17 @@ Floats = NDArray[np.float64]
 
 Rule = TypeVar("Rule", covariant=True)
 FIRST, NEITHER, SECOND = 1, 0, -1
-# Taken as seen once more than it was, so that what the split never saw is not thought impossible.
+# Wrong guesses that are added to the counts, because an event absent from the split is possible.
 _UNSEEN = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRule:
-    """Guesses by ``table`` (FIRST, NEITHER or SECOND) in the parts into which ``cuts`` divide.
+    """A rule that guesses the world by the interval in which the statistic of an output lies.
 
-    ``cuts`` (m,) increase; part i of m + 1 is [cuts[i-1], cuts[i]).
+    statistic: the function of the output.
+    cuts: increasing ends of the intervals (m,); interval i of m + 1 is [cuts[i-1], cuts[i]).
+    table: the guess in each interval (m + 1,): FIRST, NEITHER or SECOND.
     """
 
     statistic: Statistic
@@ -43,17 +45,17 @@ class DecisionRule:
     table: NDArray[np.int8]
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
+        """Numbers of outputs guessed to be of the first and of the second world, (2,)."""
         parts = histogram(self.statistic.of(outputs), self.cuts)
         return np.array([parts[self.table == FIRST].sum(), parts[self.table == SECOND].sum()])
 
     @property
     def sides(self) -> frozenset[int]:
-        """The worlds that are ever guessed: FIRST, SECOND, or both."""
+        """The worlds that the rule guesses: FIRST, SECOND, or both."""
         return frozenset(self.table.tolist()) - {NEITHER}
 
     def words(self, side: int) -> str:
-        """The outputs on which ``side`` is guessed, in words."""
+        """The outputs on which the rule guesses ``side``, in words."""
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
         inside = np.concatenate([[False], self.table == side, [False]])
         starts = np.flatnonzero(inside[1:] & ~inside[:-1])
@@ -62,16 +64,16 @@ class DecisionRule:
             self.statistic.words(float(ends[i]), float(ends[j]))
             for i, j in zip(starts[:3], stops[:3], strict=True)
         ]
-        more = f", or {len(starts) - 3} parts more" if len(starts) > 3 else ""
+        more = f", or {len(starts) - 3} more intervals" if len(starts) > 3 else ""
         return " or ".join(spoken) + more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleBudget:
-    """What a rule is chosen for: ``draws`` to come, at ``delta``, with error ``alpha``.
+    """The test for which a rule is chosen: ``draws`` to come, at ``delta``, with error ``alpha``.
 
-    ``caution`` is how many deviations of the selection split's own error are held against a rule,
-    so that a thin tail does not win by luck.
+    ``caution`` is the number of standard deviations of the selection split's error that is
+    subtracted from a rule's bound, so that a thin tail does not win by chance.
     """
 
     draws: int
@@ -83,52 +85,54 @@ class SampleBudget:
         self,
         right: ArrayLike,
         wrong: ArrayLike,
-        seen: float,
+        n_draws: float,
         *,
         both: bool,
         unseen: float = _UNSEEN,
     ) -> Floats:
-        """The bound to expect from a rule that was right and wrong so often in ``seen`` draws.
+        """The bound to expect from a rule with these counts of guesses in ``n_draws`` draws.
 
-        It is taken to have been wrong ``unseen`` times more.
+        right, wrong: numbers of right and of wrong guesses (arrays broadcast).
+        both: whether the rule guesses both worlds.
+        unseen: wrong guesses that are added to ``wrong``.
         """
         revealed, alpha = failure_mass(self.draws, both=both, delta=self.delta, alpha=self.alpha)
-        scale = self.draws / seen
+        scale = self.draws / n_draws
         z = float(special.ndtri(1 - alpha)) + self.caution * math.sqrt(scale)
         right, wrong = np.asarray(right, np.float64), np.asarray(wrong, np.float64)
         return expected_epsilon(right * scale, (wrong + unseen) * scale, revealed, z)
 
 
-# A tail whose counts are so many deviations off refutes the model.
+# A tail whose counts deviate by this many standard deviations refutes the model.
 _DEVIATIONS = 3.3
 _LEAST_PARTS = 8
 
 
-def smoothed(counts: Counts, middles: Floats) -> Counts | None:
-    """What to expect in each part, (2, m), in place of the counts; None if no model fits.
+def smooth_counts(counts: Counts, middles: Floats) -> Counts | None:
+    """Expected counts (2, m) by a model of the log-ratio; None if no model fits.
 
-    ``counts`` (2, m) are equally many of either world, in parts around ``middles``. The
-    log-ratio is taken to be linear (Gaussian noise), linear between the two centres and flat
-    beyond (Laplace noise), quadratic (noise of two sizes), or a sum of these: the least complex
-    that the counts favour (Bayesian information criterion). A tail then borrows from both worlds:
-    of the n outputs seen there, the second has n / (1 + e^ratio), though none was seen. No model
-    fits if any tail contradicts it. It only helps to choose: no bound rests on it.
+    ``counts`` (2, m) are equally many outputs of each world, in parts around ``middles``. The
+    log-ratio is modelled as linear (Gaussian noise), as linear between the two centres and flat
+    beyond (Laplace noise), as quadratic (noise of two sizes), or as a sum of these; the Bayesian
+    information criterion selects the model. A tail then combines both worlds: of the n outputs
+    there, n / (1 + e^ratio) are expected from the second world even if the counts are 0. No model
+    fits if some tail contradicts it. The model serves to choose a rule; no bound rests on it.
     """
     first, second = counts
-    kept = (first + second > 0) & np.isfinite(middles)
-    if np.count_nonzero(kept) < _LEAST_PARTS:
+    known = (first + second > 0) & np.isfinite(middles)
+    if np.count_nonzero(known) < _LEAST_PARTS:
         return None
-    x = _features(first, second, np.where(kept, middles, 0.0), kept)
-    total = first[kept].sum() + second[kept].sum()
+    x = _features(first, second, np.where(known, middles, 0.0), known)
+    total = first[known].sum() + second[known].sum()
     best, log_odds = -np.inf, np.zeros(len(first))
     for columns in ([0, 2], [0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2, 3]):
-        weights = fitted(x[kept][:, columns], first[kept], second[kept])
+        weights = fit_logistic(x[known][:, columns], first[known], second[known])
         odds = x[:, columns] @ weights
-        log_first, log_second = special.log_expit(odds[kept]), special.log_expit(-odds[kept])
-        merit = float(first[kept] @ log_first + second[kept] @ log_second)
-        merit -= len(columns) * np.log(total) / 2
-        if merit > best:
-            best, log_odds = merit, odds
+        log_first, log_second = special.log_expit(odds[known]), special.log_expit(-odds[known])
+        score = float(first[known] @ log_first + second[known] @ log_second)
+        score -= len(columns) * np.log(total) / 2
+        if score > best:
+            best, log_odds = score, odds
     probability = special.expit(log_odds)
     both = first + second
     miss, room = first - both * probability, both * probability * (1 - probability)
@@ -139,10 +143,10 @@ def smoothed(counts: Counts, middles: Floats) -> Counts | None:
     return np.stack([both * probability, both * (1 - probability)])
 
 
-def _features(first: Floats, second: Floats, middles: Floats, kept: NDArray[np.bool_]) -> Floats:
-    centres = [_median(counts[kept], middles[kept]) for counts in (first, second)]
+def _features(first: Floats, second: Floats, middles: Floats, known: NDArray[np.bool_]) -> Floats:
+    centres = [_median(counts[known], middles[known]) for counts in (first, second)]
     low, high = min(centres), max(centres)
-    spread = max(float(np.std(middles[kept])), 1e-300)
+    spread = max(float(np.std(middles[known])), 1e-300)
     z = (middles - (low + high) / 2) / spread
     clipped = (np.clip(middles, low, high) - low) / max(high - low, 1e-300)
     return np.stack([np.ones(len(z)), z, clipped, z * z], axis=1)
@@ -153,24 +157,24 @@ def _median(counts: Floats, middles: Floats) -> float:
 
 
 Counts = Floats
-"""Outputs of two worlds in each part, (2, m); of two halves of a split (2, 2, m)."""
+"""Counts of outputs of two worlds in each part, (2, m); of two halves of a split, (2, 2, m)."""
 Table = NDArray[np.int8]
-# Cuts of which every two are tried together, and levels of the log-ratio that are tried.
+# Numbers of cuts, tried in all pairs, and of levels of the log-ratio.
 _TAILS = 64
 _LEVELS = 64
-# Rules on the few parts that speak most surely, by log-ratios less so many errors: an atom among
-# thousands of thin parts, of which the luckiest look as good.
+# Numbers of parts, and of standard errors subtracted from the log-ratios, for rules on the parts
+# with the strongest evidence: an atom among thousands of thin parts, some as strong by chance.
 _TOP, _SURE = (1, 2, 4, 8, 16), (2.0, 3.0)
 _SMOOTHING = 1.0
 _CAUTION_BY_MODEL = 0.3
-# What is less simple must be expected to show so much more.
+# The bound of a less simple rule must be larger by this share.
 SIMPLER = 0.01
-# Expected bounds this close are equal: the last bits of logarithms are a processor's.
+# Expected bounds this close count as equal: the last bits of logarithms depend on the processor.
 _TIED = 1e-9
 
 
 class Candidate(NamedTuple, Generic[Rule]):
-    """A rule that guesses between the worlds ``a`` and ``b``, and the bound to expect of it."""
+    """A candidate rule between the worlds ``a`` and ``b``, with its expected bound."""
 
     a: int
     b: int
@@ -179,7 +183,7 @@ class Candidate(NamedTuple, Generic[Rule]):
 
 
 def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
-    """The one of which most is expected, an earlier one if that is about as much."""
+    """The candidate with the largest expected bound; of about equal bounds an earlier one."""
     best: Candidate[Rule] | None = None
     for each in candidates:
         if best is None or each.expected > best.expected + SIMPLER * max(best.expected, 0.0):
@@ -188,12 +192,15 @@ def first_best(candidates: Iterable[Candidate[Rule]]) -> Candidate[Rule] | None:
 
 
 class Option(NamedTuple):
-    """A table of guesses; the bound to expect of it with caution, and with as little as it needs.
+    """A table of guesses with two expected bounds.
 
-    Rules on one statistic compete by ``likely``, statistics by ``least``.
+    cautious: the bound with the caution of the budget; statistics compete by it.
+    likely: the bound with as little caution as the kind of rule needs; rules on one statistic
+        compete by it.
+    table: the guess in each part.
     """
 
-    least: float
+    cautious: float
     likely: float
     table: Table
 
@@ -201,49 +208,53 @@ class Option(NamedTuple):
 def candidate_rules(
     statistic: Statistic, first: Floats, second: Floats, budget: SampleBudget
 ) -> list[tuple[float, DecisionRule]]:
-    """Rules on ``statistic`` with the bounds to expect of them; first the one that looks best.
+    """Candidate rules on ``statistic`` with their expected bounds, the most promising one first.
 
     ``first`` and ``second`` are the statistic's values in the two worlds, from a selection split,
-    equally many and in the order of the draws. Three kinds of rule are tried: guess one input above
-    a cut and one below another, in every combination; guess the likelier input in each part where
-    the log-ratio is large, judged on the half of the split that did not set the ratio; and, where
-    values that came often lie among many, guess it in the few parts where it is most surely so. In
-    that case alone all rules are returned, for fresh draws to judge. Rules that guess nothing are
-    left out.
+    equally many and in the order of the draws. Rules of these kinds are made:
+
+    - guess one world above a cut and one below another, in every combination, by the counts and by
+      a model of the log-ratio;
+    - guess the likelier world in each part with a large log-ratio; each half of the split evaluates
+      the ratios of the other half;
+    - if some of many values repeat, guess the likelier world only in the few parts with the
+      strongest evidence.
+
+    Rules that never guess are left out.
     """
-    own = statistic.cuts
-    cuts = cuts_between(np.concatenate([first, second])) if own is None else own
+    prescribed = statistic.cuts
+    cuts = cuts_between(np.concatenate([first, second])) if prescribed is None else prescribed
     if len(cuts) == 0:
         return []
-    # The earlier half and the later one: a rule on what drifts, such as a clock, will not hold.
+    # An earlier and a later half: a rule on a drifting value, such as a clock, fails on the other.
     parts = zip(np.array_split(first, 2), np.array_split(second, 2), strict=True)
     halves = np.array([[histogram(each, cuts) for each in half] for half in parts], np.float64)
     chosen = by_tails(halves, budget)
     options = [chosen]
     if len(cuts) > 1:
         options.append(by_ratio(halves, budget))
-    if own is None and (modelled := by_model(halves, _middles(first, second, cuts), budget)):
+    if prescribed is None and (modelled := by_model(halves, _middles(first, second, cuts), budget)):
         options.append(modelled)
     for option in options:
         if option.likely > chosen.likely * (1 + SIMPLER):
             chosen = option
-    kept = [chosen, *(option for option in options if option is not chosen)]
+    ranked = [chosen, *(option for option in options if option is not chosen)]
     if len(cuts) > _LEVELS and has_atoms(np.concatenate([first, second])):
-        kept += by_surest(halves, budget)
-    if own is not None:
-        for option in kept:
+        ranked += by_strongest(halves, budget)
+    if prescribed is not None:
+        for option in ranked:
             option.table[0] = NEITHER
     return [
-        (option.least, DecisionRule(statistic=statistic, cuts=cuts, table=option.table))
-        for option in kept
+        (option.cautious, DecisionRule(statistic=statistic, cuts=cuts, table=option.table))
+        for option in ranked
         if option.table.any()
     ]
 
 
 def by_tails(halves: Counts, budget: SampleBudget) -> Option:
-    """The best two cuts: a guess at or above the upper one, a guess below the lower one.
+    """The best pair of cuts: one guess at or above the upper cut, one below the lower cut.
 
-    The bound expected is that of cuts chosen on either half and judged on the other.
+    The expected bound is that of cuts chosen on each half and evaluated on the other half.
     """
     right, wrong, both = 0.0, 0.0, False
     for train, test in (halves, halves[::-1]):
@@ -256,40 +267,41 @@ def by_tails(halves: Counts, budget: SampleBudget) -> Option:
 
 
 def by_model(halves: Counts, middles: Floats, budget: SampleBudget) -> Option | None:
-    """The best two cuts where a model of the log-ratio fits: less luck than counts in thin tails.
+    """The best pair of cuts by a model of the log-ratio; None if no model fits.
 
-    Neither the counts nor the model alone may make two cuts look better: the worse one counts.
+    A model varies less by chance than counts in thin tails. Each pair is rated by the less
+    favourable of the counts and the model.
     """
-    seen = halves.sum(axis=0)
-    modelled = smoothed(seen, middles)
+    counts_of_both = halves.sum(axis=0)
+    modelled = smooth_counts(counts_of_both, middles)
     if modelled is None:
         return None
     bold = replace(budget, caution=_CAUTION_BY_MODEL)
-    table = _best_tails([seen, modelled], bold)
-    right = np.array(min(_guessed(counts, table) for counts in (seen, modelled)))
-    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (seen, modelled)))
+    table = _best_tails([counts_of_both, modelled], bold)
+    right = np.array(min(_guessed(counts, table) for counts in (counts_of_both, modelled)))
+    wrong = np.array(max(_guessed(counts[::-1], table) for counts in (counts_of_both, modelled)))
     both = FIRST in table and SECOND in table
-    least, likely = (
+    cautious, likely = (
         s.expected_bound(right, wrong, halves.sum(), both=both) for s in (budget, bold)
     )
-    return Option(float(least), float(likely), table)
+    return Option(float(cautious), float(likely), table)
 
 
 def _guessed(counts: Counts, table: Table) -> float:
-    """How many of the first are guessed to be of the first, and of the second of the second."""
+    """Number of right guesses: of the first world as first, and of the second as second."""
     return float(counts[0][table == FIRST].sum() + counts[1][table == SECOND].sum())
 
 
 def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
-    """The best two cuts by the least favourable of several views of the counts."""
+    """The best pair of cuts, each rated by the least favourable of several counts."""
     total = views[0].sum(axis=0)
-    seen, cuts = float(total.sum()), len(total) - 1
+    n_outputs, cuts = float(total.sum()), len(total) - 1
     rising = np.cumsum(total)
     lows = np.append(-1, _spread(rising[:-1]))  # -1: no guess below
-    highs = np.append(cuts - 1 - _spread(seen - rising[-2::-1]), cuts)  # cuts: no guess above
+    highs = np.append(cuts - 1 - _spread(n_outputs - rising[-2::-1]), cuts)  # cuts: no guess above
     nothing = np.zeros((2, 1))
     apart = np.flatnonzero(highs[:, None] >= lows)
-    rights = []  # in each view, by what is guessed above and below: (4, pairs of cuts)
+    rights = []  # right guesses in each view, per guess above and below: (4, pairs of cuts)
     for view in views:
         sums = np.cumsum(view, axis=1)
         below, above = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
@@ -297,14 +309,14 @@ def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
         low = np.concatenate([below, nothing], axis=1)[:, lows]
         rights.append((high[:, None, :, None] + low[:, None]).reshape(4, -1)[:, apart])
     right = np.min(rights, axis=0)
-    wrong = np.max(rights, axis=0)[::-1]  # what is right of a guess is wrong of its opposite
+    wrong = np.max(rights, axis=0)[::-1]  # right guesses of a rule are wrong ones of its opposite
     best, table = 0.0, np.full(cuts + 1, NEITHER, dtype=np.int8)
     for kind, (up, down) in enumerate(itertools.product((FIRST, SECOND), repeat=2)):
-        better = np.flatnonzero(right[kind] > wrong[kind])  # nothing is to be expected of others
+        better = np.flatnonzero(right[kind] > wrong[kind])  # all others have no bound
         if len(better) == 0:
             continue
         expected = budget.expected_bound(
-            right[kind, better], wrong[kind, better], seen, both=up != down
+            right[kind, better], wrong[kind, better], n_outputs, both=up != down
         )
         place = _first_best(expected)
         if expected[place] > best:
@@ -317,19 +329,22 @@ def _best_tails(views: list[Counts], budget: SampleBudget) -> Table:
 
 
 def by_ratio(halves: Counts, budget: SampleBudget) -> Option:
-    """The best level of the smoothed log-ratio.
+    """The best level of the smoothed log-ratio: the likelier world is guessed in parts above it.
 
-    The strengths of the whole are those of its average half, and levels stand between them: the
-    parts above a level are then the same in the halves, where it is judged, and in the whole.
+    Strengths are those of the mean of the two halves, and levels lie between them, so that levels
+    of the halves, on which a rule is evaluated, fit the whole split too.
     """
     strength = _strength(halves.mean(axis=0), 1.0)[0]
-    found = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
-    options = _above(np.append(found[0], (found[1:] + found[:-1]) / 2), halves, budget, 1.0)
+    levels = np.unique(np.quantile(strength, np.linspace(0, 1, _LEVELS), method="lower"))
+    options = _above(np.append(levels[0], (levels[1:] + levels[:-1]) / 2), halves, budget, 1.0)
     return options[_first_best(np.array([option.likely for option in options]))]
 
 
-def by_surest(halves: Counts, budget: SampleBudget) -> list[Option]:
-    """The few parts that speak most surely for an input, for fresh draws to judge; see ``_TOP``."""
+def by_strongest(halves: Counts, budget: SampleBudget) -> list[Option]:
+    """Rules on the few parts with the strongest evidence, to be compared by fresh draws.
+
+    See ``_TOP``.
+    """
     options = []
     for errors in _SURE:
         ordered = np.sort(_strength(halves.mean(axis=0), errors)[0])
@@ -338,11 +353,11 @@ def by_surest(halves: Counts, budget: SampleBudget) -> list[Option]:
 
 
 def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) -> list[Option]:
-    """A guess of the likelier input in parts of at least each level of strength.
+    """One rule per level: it guesses the likelier world in parts of at least that strength.
 
-    They are judged crosswise: ordered by one half, judged by the other.
+    Rules are evaluated crosswise: one half orders the parts, the other counts the guesses.
     """
-    guesses = np.zeros((2, len(levels)))  # right ones and wrong ones
+    guesses = np.zeros((2, len(levels)))  # right and wrong guesses
     for train, test in (halves, halves[::-1]):
         strength, side = _strength(train, errors)
         order = np.argsort(strength, kind="stable")
@@ -358,7 +373,7 @@ def _above(levels: Floats, halves: Counts, budget: SampleBudget, errors: float) 
 
 
 def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
-    """The bound of the best level of the log-ratio, judged where it was set: for a first glance."""
+    """A rough estimate of the bound: the best level of the log-ratio on the same counts."""
     strength, side = _strength(counts)
     order = np.argsort(-strength)
     right, wrong = np.cumsum(np.where(side == FIRST, counts, counts[::-1])[:, order], axis=1)
@@ -366,13 +381,13 @@ def expected_at_a_glance(counts: Counts, budget: SampleBudget) -> float:
 
 
 def _first_best(expected: Floats) -> int:
-    """The first place of the largest number, those within last bits of it included."""
+    """The first position of the largest number, up to differences in the last bits."""
     flat = expected.ravel()
     return int(np.argmax(flat >= flat.max() - _TIED * max(1.0, abs(float(flat.max())))))
 
 
 def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
-    """How surely each part speaks for an input, |log-ratio| less so many errors, and for which."""
+    """Evidence of each part (|log-ratio| minus ``errors`` standard errors), and likelier world."""
     a, b = counts + _SMOOTHING
     ratio = np.log(a / b)
     side = np.where(ratio >= 0, FIRST, SECOND).astype(np.int8)
@@ -380,7 +395,7 @@ def _strength(counts: Counts, errors: float = 1.0) -> tuple[Floats, Table]:
 
 
 def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
-    """Mean of the values in each part; NaN where there is none."""
+    """Mean of the values in each part; NaN for an empty part."""
     values = np.sort(as_floats(np.concatenate([first, second])).ravel())
     starts = np.append(0, np.searchsorted(values, cuts))
     counts = np.diff(starts, append=len(values))
@@ -391,14 +406,14 @@ def _middles(first: Floats, second: Floats, cuts: Floats) -> Floats:
 
 
 def _spread(tails: Floats) -> NDArray[np.int64]:
-    """Positions in increasing ``tails``, about ``_TAILS``, evenly in rank and in its logarithm."""
+    """About ``_TAILS`` positions in increasing ``tails``, evenly in rank and in its logarithm."""
     if len(tails) <= _TAILS:
         return np.arange(len(tails))
-    wanted = _ranks(max(1.0, float(tails[-1])))  # there may be none in one half of the draws
+    wanted = _ranks(max(1.0, float(tails[-1])))  # the last one may be 0 in a half of the draws
     return np.unique(np.minimum(np.searchsorted(tails, wanted), len(tails) - 1))
 
 
 @lru_cache(maxsize=64)
 def _ranks(n: float) -> Floats:
-    """About ``_TAILS`` numbers from 1 to n; a selection asks for the same ones again and again."""
+    """About ``_TAILS`` numbers from 1 to n; a selection needs the same ones many times."""
     return np.concatenate([np.geomspace(1, n, _TAILS // 2), np.linspace(1, n, _TAILS // 2)])

@@ -1,4 +1,4 @@
-"""A rule on values that a selection split saw under one input and never under another."""
+"""A decision rule on values that occurred under one input and never under another."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _BLOCK = 1 << 22
 
 
 def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """A fingerprint (n,) for each of ``rows`` (n, d) of whole numbers, booleans or words.
+    """Fingerprints (n,) of ``rows`` (n, d) of whole numbers, booleans or words.
 
-    One number is its own. Else the sum of its entries, or of their characters, each times a random
-    64-bit weight of its place, modulo 2^64 (Carter and Wegman 1979, multilinear hashing): padding
-    of words to another width changes nothing, and two different rows agree with probability 2^-64
-    times a small power of 2.
+    The fingerprint of a single number is the number. Otherwise it is the sum of the entries, or of
+    their characters, each times a random 64-bit weight of its place, modulo 2^64 (Carter and Wegman
+    1979, multilinear hashing). Padding words to another width changes nothing, and two different
+    rows agree with probability 2^-64 times a small power of 2.
     """
     n, d = rows.shape
     if rows.dtype.kind != "U":
@@ -43,7 +43,7 @@ def fingerprints(rows: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _weights(entry: int, count: int) -> NDArray[np.uint64]:
-    """Odd weights, the same for the same entry, however many are asked for."""
+    """Odd random weights (count,); the first ones of an entry are the same for every ``count``."""
     rng = np.random.Generator(np.random.Philox(key=entry + 1))
     return rng.integers(2**64, size=count, dtype=np.uint64, endpoint=False) | np.uint64(1)
 
@@ -57,24 +57,29 @@ def _summed(numbers: NDArray[Any], weights: NDArray[np.uint64]) -> NDArray[np.ui
     return np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
 
 
-# How often a value must have come up under one input, at the least; the best of these is taken.
+# Fewest occurrences of a value under one input; the best of these limits is selected.
 _LEAST = (1, 2, 4, 8)
-# Of more different values, those that came once are left out.
+# With more distinct values, those that occurred once are left out.
 _SINGLES = 4096
-# Entries of an output that are read one by one, and numbers that are sorted for all of them.
+# Most entries of an output that are read one by one, and most numbers sorted for all of them.
 _ENTRIES, _SORTED = 64, 1 << 23
-# Half of a wrong guess is to be expected of a set that showed none.
+# Wrong guesses that are added to the counts.
 _UNSEEN = 0.5
-# A range ends as far beyond the last value as the value so many before it lies from the last.
+# A range extends beyond the last value by the distance between the last and the value `_BEFORE`
+# positions before it.
 _BEFORE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
-    """Values of one ``entry`` of an output, or of the whole where it is None, and their sides.
+class ValueSet:
+    """Values that occurred in one world only, and the world of each.
 
-    ``low`` (m,) increase; a value is a member from its ``low`` to its ``high``, which are equal
-    but for floats, of which those within rounding are one. ``shown`` names members for each side.
+    entry: the entry of an output whose values they are; None for whole outputs.
+    name: name of the entry or output.
+    low, high: increasing ends of each value (m,); equal except for floats, of which those within
+        rounding count as one.
+    sides: the world of each value, FIRST or SECOND (m,).
+    examples: examples of values for each side, in words.
     """
 
     entry: int | None
@@ -82,13 +87,13 @@ class Members:
     low: NDArray[Any]
     high: NDArray[Any]
     sides: NDArray[np.int8]
-    shown: dict[int, tuple[str, ...]]
+    examples: dict[int, tuple[str, ...]]
 
     def __len__(self) -> int:
         return len(self.low)
 
     def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """FIRST, SECOND or NEITHER for each of ``outputs`` (n, *shape): (n,)."""
+        """Guesses (n,) of FIRST, SECOND or NEITHER for ``outputs`` (n, *shape)."""
         if not len(self):
             return np.zeros(len(outputs), dtype=np.int8)
         keys = _keys(outputs, self.entry)
@@ -97,15 +102,18 @@ class Members:
         return np.where(inside, self.sides[place], NEITHER).astype(np.int8)
 
     def words(self, side: int) -> str:
-        """The members of one side."""
-        names = self.shown[side]
+        """The values of one side, in words."""
+        names = self.examples[side]
         more = ", ..." if len(names) > 3 else ""
         return f"{self.name} in {{{', '.join(names[:3])}{more}}}" if names else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideRange:
-    """Numbers beyond where those of the other input end: ``ends`` are (low, high) of either."""
+    """Numbers outside of the range of the other input's numbers.
+
+    ``ends`` are the ends (low, high) of the range in each world.
+    """
 
     entry: int
     name: str
@@ -115,37 +123,37 @@ class OutsideRange:
         return len(self.ends)
 
     def votes(self, outputs: NDArray[Any]) -> NDArray[np.int8]:
-        """See ``Members``; NEITHER beyond both."""
+        """Guesses (n,) as of ``ValueSet``; NEITHER for a number outside of both ranges."""
         values = as_floats(outputs)[:, self.entry]
         first, second = ((values < low) | (values > high) for low, high in self.ends)
         sides = np.where(second, np.int8(FIRST), np.int8(SECOND))
         return np.where(first != second, sides, NEITHER).astype(np.int8)
 
     def words(self, side: int) -> str:
-        """The numbers of one side."""
+        """The numbers of one side, in words."""
         low, high = self.ends[1 if side == FIRST else 0]
         return f"{self.name} outside of [{low:.6g}, {high:.6g}]"
 
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveRule:
-    """Guesses the input under which alone a value was seen, and abstains on all others."""
+    """A rule that guesses the only input under which a value occurred, and otherwise abstains."""
 
-    parts: tuple[Members | OutsideRange, ...]
+    parts: tuple[ValueSet | OutsideRange, ...]
 
     sides = frozenset({FIRST, SECOND})
 
     def count(self, outputs: NDArray[Any]) -> NDArray[np.int64]:
-        """How many outputs are guessed to be of the first world, and of the second: (2,)."""
+        """Numbers of outputs guessed to be of the first and of the second world, (2,)."""
         votes = np.stack([part.votes(outputs) for part in self.parts])
         first, second = (votes == FIRST).any(axis=0), (votes == SECOND).any(axis=0)
         return np.array([np.count_nonzero(first & ~second), np.count_nonzero(second & ~first)])
 
     def words(self, side: int) -> str:
-        """The outputs on which ``side`` is guessed, in words."""
-        said = [words for part in self.parts if (words := part.words(side))]
-        more = f", or {len(said) - 2} parts more" if len(said) > 2 else ""
-        return "seen under one input only: " + (" or ".join(said[:2]) or "nothing") + more
+        """The outputs on which the rule guesses ``side``, in words."""
+        texts = [words for part in self.parts if (words := part.words(side))]
+        more = f", or {len(texts) - 2} more parts" if len(texts) > 2 else ""
+        return "occurred under one input only: " + (" or ".join(texts[:2]) or "nothing") + more
 
 
 def exclusive_rules(
@@ -154,28 +162,25 @@ def exclusive_rules(
     budget: SampleBudget,
     names: EntryNames | None = None,
 ) -> dict[tuple[int, int], Candidate[ExclusiveRule]]:
-    """For each of ``pairs`` of worlds, the rule with the largest expected bound.
+    """The rule with the largest expected bound for each of ``pairs`` of worlds.
 
-    ``outputs`` (n, *shape) are those of each world in a selection split. A set of values is judged
-    by leaving out one draw at a time: the draw is guessed right if its value stays in the set that
-    the others make, and wrong if it alone kept its value out of the other input's. Ranges are
-    judged crosswise on halves. Values are whole outputs and single entries, of which the best, or
-    all that look good together, make the rule.
+    ``outputs`` (n, *shape) are those of each world in a selection split. A set of values is
+    evaluated by leaving out one draw at a time: the guess of a draw is right if its value remains
+    in the set without it, and wrong if only this draw kept its value out of the other input's set.
+    Ranges are evaluated crosswise on halves. Values are whole outputs and single entries; the rule
+    uses the best of these, or all promising ones together.
     """
     names = names or EntryNames(outputs[0].shape[1:])
     readings = list(_readings(outputs, names))
-    found = {}
+    best_rules = {}
     for a, b in pairs:
-        options = [
-            *_sets(readings, outputs, a, b, budget),
-            *_ranges(outputs, a, b, budget, names),
-        ]
-        if not options and readings:  # nothing to go by: what was seen once
+        options = [*_sets(readings, outputs, a, b, budget), *_ranges(outputs, a, b, budget, names)]
+        if not options and readings:  # without a promising set: all values of one world only
             whole = readings[0].members(a, b, readings[0].fewest, outputs)
             options = [Candidate(a, b, 0.0, ExclusiveRule((whole,)))]
         if best := first_best(each for each in options if any(map(len, each.rule.parts))):
-            found[a, b] = best
-    return found
+            best_rules[a, b] = best
+    return best_rules
 
 
 def _sets(
@@ -185,30 +190,30 @@ def _sets(
     b: int,
     budget: SampleBudget,
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Sets of values that came so often under one input: of each reading, and of all together."""
-    seen = 2 * len(outputs[0])
+    """Rules on values that occur often under one input only, by each reading and by all."""
+    n_draws = 2 * len(outputs[0])
     for least in _LEAST:
-        good: list[tuple[Members, int, int]] = []
+        good: list[tuple[ValueSet, int, int]] = []
         for reading in readings:
-            right, wrong = reading.judged(a, b, least)
+            right, wrong = reading.count_guesses(a, b, least)
             if least >= reading.fewest and right > 3 * wrong:
                 good.append((reading.members(a, b, least, outputs), right, wrong))
         for some in [*([each] for each in good), *([good] if len(good) > 1 else [])]:
             parts, rights, wrongs = zip(*some, strict=True)
             yield Candidate(
-                a, b, _expected(sum(rights), sum(wrongs), seen, budget), ExclusiveRule(parts)
+                a, b, _expected(sum(rights), sum(wrongs), n_draws, budget), ExclusiveRule(parts)
             )
 
 
 def _expected(right: float, wrong: float, seen: int, budget: SampleBudget) -> float:
-    """The bound to expect if ``seen`` draws held so many right and wrong guesses."""
+    """The bound to expect from these numbers of right and wrong guesses in ``seen`` draws."""
     bold = replace(budget, caution=0.0)
     return max(0.0, float(bold.expected_bound(right, wrong, seen, both=True, unseen=_UNSEEN)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """The values of one entry, or of whole outputs: how often each came in each world."""
+    """Counts of the values of one entry, or of whole outputs, in each world."""
 
     entry: int | None
     names: EntryNames
@@ -219,38 +224,38 @@ class _Reading:
 
     @property
     def fewest(self) -> int:
-        """How often a value must come: twice where so many differ that fresh ones come near one."""
+        """Fewest occurrences of a value: 2 with many values, to which new ones may come near."""
         return 1 if len(self.low) <= _SINGLES else 2
 
-    def judged(self, a: int, b: int, least: int) -> tuple[int, int]:
-        """Right and wrong guesses of draws that were left out one at a time."""
+    def count_guesses(self, a: int, b: int, least: int) -> tuple[int, int]:
+        """Numbers of right and wrong guesses, of draws that are left out one at a time."""
         right = wrong = 0
-        for mine, other in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
-            right += int(mine[(other == 0) & (mine > least)].sum())
-            wrong += int(np.count_nonzero((other == 1) & (mine >= least)))
+        for here, there in ((self.counts[a], self.counts[b]), (self.counts[b], self.counts[a])):
+            right += int(here[(there == 0) & (here > least)].sum())
+            wrong += int(np.count_nonzero((there == 1) & (here >= least)))
         return right, wrong
 
-    def members(self, a: int, b: int, least: int, outputs: Sequence[NDArray[Any]]) -> Members:
+    def members(self, a: int, b: int, least: int, outputs: Sequence[NDArray[Any]]) -> ValueSet:
         one, other = self.counts[a], self.counts[b]
         first, second = (one >= least) & (other == 0), (other >= least) & (one == 0)
         either = first | second
-        shown = {}
+        examples = {}
         for side, chosen, counts in ((FIRST, first, one), (SECOND, second, other)):
             often = np.flatnonzero(chosen)
             often = often[np.argsort(-counts[often], kind="stable")][:4]
-            shown[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
-        return Members(
+            examples[side] = tuple(self._name(self.first_seen[k], outputs) for k in often)
+        return ValueSet(
             entry=self.entry,
             name="output" if self.part is None else self.names.part(self.part),
             low=self.low[either],
             high=self.high[either],
             sides=np.where(first[either], np.int8(FIRST), np.int8(SECOND)),
-            shown=shown,
+            examples=examples,
         )
 
     @property
     def part(self) -> tuple[int, ...] | None:
-        """The entries that this one belongs with; None for whole outputs."""
+        """The part to which the entry belongs; None for whole outputs."""
         return next((part for part in self.names.parts if self.entry in part), None)
 
     def _name(self, draw: int, outputs: Sequence[NDArray[Any]]) -> str:
@@ -260,7 +265,7 @@ class _Reading:
 
 
 def _readings(outputs: Sequence[NDArray[Any]], names: EntryNames) -> Iterator[_Reading]:
-    """Whole outputs, unless they are vectors in floating point, and entries."""
+    """Counts of whole outputs, unless these are floating-point vectors, and of single entries."""
     width = int(np.prod(outputs[0].shape[1:]))
     if not width:
         return
@@ -293,7 +298,7 @@ def _reading(outputs: Sequence[NDArray[Any]], entry: int | None, names: EntryNam
 
 
 def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
-    """What tells values apart, (n,): floats as they are, whole numbers, words by a fingerprint."""
+    """Keys (n,) that identify values: floats and whole numbers themselves, or fingerprints."""
     flat = outputs.reshape(len(outputs), -1)
     if entry is None:
         return fingerprints(flat)
@@ -304,18 +309,18 @@ def _keys(outputs: NDArray[Any], entry: int | None) -> NDArray[Any]:
 def _ranges(
     outputs: Sequence[NDArray[Any]], a: int, b: int, budget: SampleBudget, names: EntryNames
 ) -> Iterator[Candidate[ExclusiveRule]]:
-    """Ranges that end under one input, entry by entry."""
-    one, other = outputs[a], outputs[b]
-    width = int(np.prod(one.shape[1:]))
-    if one.dtype.kind not in "iuf" or len(one) < 4 * _BEFORE or not width:
+    """Rules on numbers outside of the other input's range, one per entry."""
+    first, second = outputs[a], outputs[b]
+    width = int(np.prod(first.shape[1:]))
+    if first.dtype.kind not in "iuf" or len(first) < 4 * _BEFORE or not width:
         return
     for entry in range(min(width, _ENTRIES)):
         name = names.of(entry)
         columns = [
-            as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (one, other)
+            as_floats(each.reshape(len(each), -1)[:, entry]).ravel() for each in (first, second)
         ]
         right = wrong = 0
-        for start in (0, 1):  # ends of one half, votes on the other
+        for start in (0, 1):  # ends by one half, votes on the other half
             ends = [_ends(column[start::2]) for column in columns]
             tried = OutsideRange(entry=0, name=name, ends=(ends[0], ends[1]))
             for column, side in zip(columns, (FIRST, SECOND), strict=True):
@@ -325,7 +330,7 @@ def _ranges(
         if right:
             ends = [_ends(column) for column in columns]
             whole = OutsideRange(entry=entry, name=name, ends=(ends[0], ends[1]))
-            expected = _expected(right, wrong, len(one) + len(other), budget)
+            expected = _expected(right, wrong, len(first) + len(second), budget)
             yield Candidate(a, b, expected, ExclusiveRule((whole,)))
 
 

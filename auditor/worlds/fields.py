@@ -1,4 +1,4 @@
-"""Answers that are no arrays of numbers but dictionaries, lists, text: read by field, or whole."""
+"""Encoding of structured answers (dictionaries, lists, text) as numbers per field, or as words."""
 
 from __future__ import annotations
 
@@ -16,50 +16,51 @@ from numpy.typing import NDArray
 
 _NUMBER = re.compile(r"[ \t\r\n]*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?[ \t\r\n]*")
 _DEEPEST, _MOST = 8, 64
-# Words of a text that stand by themselves; and pieces of it that are read, from either end.
+# Words of a text; and numbers of words and letters that are read, from the start and from the end.
 _WORD = re.compile(r"[^\W_]+(?:\.\d+)?")
 _WORDS, _LAST_WORDS, _LETTERS, _LAST_LETTERS = 16, 2, 24, 4
-# A word of more letters may encode several things.
+# A longer word may encode several values.
 _ONE_THING = 16
-# What hexadecimal digits, base64 and the like are made of.
+# Characters of hexadecimal digits, base64 and the like.
 _ENCODED = re.compile(r"[\w+/=-]+")
 _PIECE, _ORDER, _OPENED, _CLASS = " piece ", " (order of keys)", " (text)", " (class)"
-# What stands at a path; 0 where there is nothing.
+# Kinds of the value at a path; 0 if there is no value.
 _NULL, _TRUTH, _NUMERIC, _TEXT, _EMPTY, _MINUS_ZERO = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
-KEPT, _LONGEST = 1 << 18, 200
-"""The different answers, or parts of them, that are kept: the last ones that were seen."""
+MAX_KEPT, _LONGEST = 1 << 18, 200
+"""Most distinct answers, or parts of answers, that are kept (the latest), and letters of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The paths of a few answers, such as .age or [2]; read from any number of others.
+    """A reader of structured answers: the paths in a few answers, such as .age or [2].
 
-    Each path gives three numbers: what stands there (nothing, null, a truth value, a number, -0.0,
-    text, an empty list), its number (that of a number in text too, else 0) and a checksum of its
-    text (else 0). Words of a text, or letters of a text of one word and of bytes, are further
-    paths, counted from either end; so is the order of keys. Elements of a set are paths at which
-    True stands; of a set, a named tuple and a dataclass the name of the class is one. A last number
-    is a checksum of what stands at other paths.
+    Each path gives three numbers: the kind of its value (nothing, null, a truth value, a number,
+    -0.0, text, an empty list), its number (also of a number in text; otherwise 0) and a checksum of
+    its text (otherwise 0). Further paths are the words of a text, the letters of bytes and of a
+    text of one word, counted from the start and from the end, and the order of keys. Each element
+    of a set is a path with the value True; the class name of a set, a named tuple and a dataclass
+    is a path too. The last number is a checksum of the values at all other paths.
 
     Without paths an answer is read as a whole: one word, in Python's own spelling. Equal words are
-    equal answers, and ``answer`` gives back what was spelt so.
+    equal answers, and ``answer`` returns the answer of a word.
 
-    What checksums and words stand for is kept, ``KEPT`` of them at most; of a witness the first 200
-    letters. Of others it is said that they are "a text", and their ``answer`` is a KeyError.
+    paths: the paths.
+    originals: values of checksums and words, ``MAX_KEPT`` at most; of parts 200 letters. A
+        value that is not kept is described as "a text", and its ``answer`` raises KeyError.
 
     >>> Fields().read([{"bit": 1, "who": None}]).tolist()
     ["{'bit': 1, 'who': None}"]
     """
 
     paths: tuple[str, ...] = ()
-    kept: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    originals: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, answers: Sequence[Any], *, whole: bool = False) -> Fields | None:
-        """The fields of these, or for them as a ``whole``; None for numbers and for plain words.
+        """A reader for answers like these, by field or as a ``whole``; None if none is needed.
 
-        Words that end in a NUL are read as well: an array of numpy drops it. So are numbers of
-        which some, and not all, are NaN. Text as a whole is no other than it was.
+        Numbers and plain words need no reader. Words that end in a NUL do, because numpy arrays
+        drop it, and so do numbers if some, but not all, are NaN. Texts as a whole do not.
         """
         lists = [answer for answer in answers if isinstance(answer, (list, tuple))]
         if len(set(map(len, lists))) < 2 and not any(map(_structured, answers)):
@@ -68,11 +69,11 @@ class Fields:
             return None
         if whole:
             return None if all(isinstance(each, (str, bytes)) for each in answers) else cls()
-        found = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
-        return cls(tuple(sorted(found, key=_derived))[:_MOST])
+        paths = {path: None for answer in answers for path, _ in _leaves(answer, "", 0)}
+        return cls(tuple(sorted(paths, key=_derived))[:_MOST])
 
     def read(self, answers: Iterable[Any]) -> NDArray[Any]:
-        """One row of numbers for each answer, (n, 3 paths + 1), or one word, (n,)."""
+        """Reads each answer as a row of numbers, (n, 3 * len(paths) + 1), or as one word, (n,)."""
         if not self.paths:
             words = [self._keep(repr(plain(answer)), copy.deepcopy(answer)) for answer in answers]
             return np.array(words, dtype=np.str_)
@@ -92,56 +93,56 @@ class Fields:
         return np.array(rows, dtype=np.float64).reshape(len(rows), -1)
 
     def answer(self, word: str) -> Any:
-        """The answer that was read as this word."""
-        return copy.deepcopy(self.kept[word])
+        """The answer that was read as this word; KeyError if it is not kept."""
+        return copy.deepcopy(self.originals[word])
 
     @property
     def columns(self) -> tuple[tuple[int, ...], ...]:
-        """The places in a row that belong to each path, and to the rest."""
+        """The columns of a row that belong to each path, and to all other paths."""
         last = 3 * len(self.paths)
         return (*((k, k + 1, k + 2) for k in range(0, last, 3)), (last,))
 
     def name(self, column: int) -> str:
-        """The field of a column, as Python would write it: output.user.bits[0]."""
+        """Name of the field of a column as Python would write it, such as output.user.bits[0]."""
         path = column // 3
         return f"output{self.paths[path]}" if path < len(self.paths) else "output's other fields"
 
     def column_name(self, column: int) -> str:
-        """What a column holds."""
+        """Name of a column: its field, or the kind or the checksum of its field."""
         what = 2 if column == 3 * len(self.paths) else column % 3
         return f"{('kind of ', '', 'checksum of ')[what]}{self.name(column)}"
 
     def made_of(self, columns: Collection[int]) -> tuple[int, ...]:
-        """These columns and those of all that holds, or is a part of, what they show."""
-        shown = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
-        held = {path.partition(_PIECE)[0] for path in shown}
+        """These columns, and those of all fields that contain or are contained in their fields."""
+        own_paths = {self.paths[column // 3] for column in columns if column < 3 * len(self.paths)}
+        holders = {path.partition(_PIECE)[0] for path in own_paths}
 
         def made(path: str) -> bool:
             holder, opened, _ = path.partition(_OPENED)
             return (
-                path in shown | held
-                or path.partition(_PIECE)[0] in shown
-                or (bool(opened) and any(each.startswith(holder) for each in held))
+                path in own_paths | holders
+                or path.partition(_PIECE)[0] in own_paths
+                or (bool(opened) and any(each.startswith(holder) for each in holders))
             )
 
         of_paths = [3 * k + j for k, path in enumerate(self.paths) if made(path) for j in range(3)]
         return tuple({*columns, *of_paths})
 
     def value(self, row: NDArray[np.float64], column: int) -> str:
-        """What the field of a column was in a row, in words."""
+        """Value of the field of a column in ``row``, in words."""
         start = column // 3 * 3
         if start == 3 * len(self.paths):
-            return self.kept.get(float(row[start]), "others") if row[start] else "none"
+            return self.originals.get(float(row[start]), "others") if row[start] else "none"
         kind, number, checksum = row[start : start + 3].tolist()
         return {
             _NUMERIC: f"{number:.15g}",
             _MINUS_ZERO: "-0.0",
             _TRUTH: str(bool(number)),
             _NULL: "None",
-        }.get(kind, self.kept.get(checksum, "a text") if kind else "absent")
+        }.get(kind, self.originals.get(checksum, "a text") if kind else "absent")
 
     def _numbers(self, leaf: Any) -> tuple[float, float, float]:
-        """Kind, number and checksum of what stands at a path."""
+        """Kind, number and checksum of the value at a path."""
         if isinstance(leaf, np.generic):
             leaf = leaf.item()
         if leaf is None:
@@ -153,28 +154,28 @@ class Fields:
             minus = number == 0 and math.copysign(1.0, number) < 0
             return _MINUS_ZERO if minus else _NUMERIC, number + 0.0, 0.0
         text = leaf.decode("latin-1") if isinstance(leaf, bytes) else leaf
-        told = isinstance(text, str)
-        checksum = self._keep(_checksum(text if told else repr(leaf)), repr(leaf)[:_LONGEST])
-        if told and _NUMBER.fullmatch(text):
+        is_text = isinstance(text, str)
+        checksum = self._keep(_checksum(text if is_text else repr(leaf)), repr(leaf)[:_LONGEST])
+        if is_text and _NUMBER.fullmatch(text):
             return _TEXT, _clipped(float(text)), checksum
-        return _TEXT if told else _EMPTY, 0.0, checksum
+        return _TEXT if is_text else _EMPTY, 0.0, checksum
 
     def _keep(self, index: Any, kept: Any) -> Any:
-        """``index``, under which this is kept from now on."""
-        self.kept.pop(index, None)
-        self.kept[index] = kept
-        if len(self.kept) > KEPT:
-            del self.kept[next(iter(self.kept))]
+        """Keeps a value under ``index``, and returns ``index``."""
+        self.originals.pop(index, None)
+        self.originals[index] = kept
+        if len(self.originals) > MAX_KEPT:
+            del self.originals[next(iter(self.originals))]
         return index
 
 
 def plain(part: Any) -> Any:
-    """A part so that equal ones are spelt alike, and no others; arrays with their type."""
+    """A copy of a part whose ``repr`` is equal for equal parts only; arrays include their type."""
     if isinstance(part, np.ndarray):
         return "an array", part.dtype.str, plain(part.tolist())
     if isinstance(part, (set, frozenset)):
         return type(part).__qualname__, [plain(element) for element in elements(part)]
-    if (record := record_of(part)) is not None:
+    if (record := fields_of_record(part)) is not None:
         return type(part).__qualname__, plain(record)
     if isinstance(part, dict):
         return {key: plain(value) for key, value in part.items()}
@@ -183,10 +184,10 @@ def plain(part: Any) -> Any:
     return part.item() if isinstance(part, np.generic) else part
 
 
-def record_of(part: Any) -> dict[str, Any] | None:
-    """The fields of a named tuple or of a dataclass with their values; None for other parts.
+def fields_of_record(part: Any) -> dict[str, Any] | None:
+    """Fields of a named tuple or a dataclass with their values; None for other parts.
 
-    What else was written into it is a field too.
+    Attributes that were added to the object are fields too.
     """
     if isinstance(part, tuple) and hasattr(part, "_fields"):
         names: Iterable[str] = part._fields
@@ -198,12 +199,12 @@ def record_of(part: Any) -> dict[str, Any] | None:
 
 
 def elements(part: Collection[Any]) -> list[Any]:
-    """The elements of a set, in an order that depends on their values alone."""
+    """Elements of a set, in an order that depends on their values only."""
     return sorted(part, key=lambda element: repr(plain(element)))
 
 
 def opaque(answers: Sequence[Any]) -> bool:
-    """Whether these are all different, and texts of one word that is no number, or bytes."""
+    """Whether answers are all different, and each is bytes or one word that is not a number."""
     texts = [answer for answer in answers if isinstance(answer, (str, bytes))]
     return len(set(texts)) == len(answers) > 0 and all(
         isinstance(text, bytes) or (_ENCODED.fullmatch(text) and not _NUMBER.fullmatch(text))
@@ -218,7 +219,7 @@ def _nothing_but_nan(answer: Any) -> bool:
 
 
 def _derived(path: str) -> bool:
-    """Whether it is a path to a part, or a property, of what stands at another one."""
+    """Whether a path leads to a piece, or a property, of the value at another path."""
     return _PIECE in path or path.endswith(_ORDER)
 
 
@@ -230,13 +231,13 @@ def _structured(answer: Any) -> bool:
         return bool(answer) and not plain
     if isinstance(answer, float):
         return math.isnan(answer)
-    if isinstance(answer, (set, frozenset)) or record_of(answer) is not None:
+    if isinstance(answer, (set, frozenset)) or fields_of_record(answer) is not None:
         return True
     if not isinstance(answer, (dict, list, tuple, np.ndarray)):
         return answer is None
     try:
         array = np.asarray(answer)
-    except Exception:  # ragged, or a foreign class that is no array
+    except Exception:  # ragged, or a foreign class that cannot become an array
         array = np.empty(0, dtype=object)
     if array.dtype.kind == "f":
         return bool(np.isnan(array).any())
@@ -255,9 +256,9 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """What an answer is made of, with its path; JSON in text is opened, other text is taken apart.
+    """Paths of an answer with their values: JSON in text is parsed, other text is split.
 
-    The order of a dictionary's keys is told as well.
+    The order of a dictionary's keys is a value too.
     """
     if isinstance(part, str):
         opened = _parsed(part)
@@ -265,7 +266,7 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield f"{path}{_OPENED}", part
             part = opened
     ordered = isinstance(part, dict)
-    record = record_of(part)
+    record = fields_of_record(part)
     if record is not None or isinstance(part, (set, frozenset)):
         yield f"{path}{_CLASS}", type(part).__qualname__
         part = record if record is not None else {_spelt(e): True for e in elements(part)}
@@ -288,14 +289,14 @@ def _leaves(part: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def _spelt(element: Any) -> Any:
-    """An element of a set as a key: itself, or text where its own spelling has no fixed order."""
+    """An element of a set as a key: itself, or text if its own spelling has no fixed order."""
     return element if isinstance(element, _PLAIN) else repr(plain(element))
 
 
 def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
-    """Words of a text from either end; letters where it is one word, and of bytes.
+    """Words of a text from the start and from the end; letters of bytes and of a text of one word.
 
-    A fraction is read as a number, and has none.
+    A decimal fraction is a number and is not split.
     """
     letters = text.decode("latin-1") if isinstance(text, bytes) else text
     pieces: Sequence[str] = [] if isinstance(text, bytes) else _WORD.findall(text)
@@ -313,7 +314,7 @@ def _pieces(text: str | bytes, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _parsed(text: str) -> Any:
-    """The object or list that JSON text holds; the text itself if it holds none."""
+    """The object or list that a JSON text holds; any other text unchanged."""
     if text[:1] not in "{[" or not text:
         return text
     try:
@@ -327,6 +328,6 @@ def _clipped(number: float) -> float:
 
 
 def _checksum(text: str) -> float:
-    """A whole number below 2^52: another text has another one, but for one pair in 2^52."""
+    """A whole number below 2^52; two different texts share one with probability about 2^-52."""
     data = text.encode("utf-8", "surrogatepass")
     return float(zlib.crc32(data) | (zlib.adler32(data[::-1]) & 0xFFFFF) << 32)

@@ -1,4 +1,4 @@
-"""Events by a guess or a threshold: how often each came, and the epsilon that this shows."""
+"""Lower bounds on epsilon from counts of events: a rule's guesses, or scores beyond thresholds."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def event_epsilon(
     delta: float,
     alpha: float,
 ) -> Floats:
-    """Least epsilon that explains an event: ln((P_low - delta) / Q_high), at least 0.
+    """Lower bound on epsilon from the counts of an event: ln((P_low - delta) / Q_high), at least 0.
 
-    ``hits`` of ``trials`` samples of one world and ``misses`` of ``others`` of the other fell into
-    the event; each limit takes half of alpha, so the bound holds at level 1 - alpha. Vectorised
-    over events.
+    The event occurred in ``hits`` of ``trials`` samples of one world, and in ``misses`` of
+    ``others`` samples of the other. Each confidence limit takes half of alpha, so the bound holds
+    at level 1 - alpha. Vectorised over events.
     """
     low = clopper_pearson_lower(hits, trials, alpha / 2) - delta
     high = clopper_pearson_upper(misses, others, alpha / 2)
@@ -54,20 +54,23 @@ def event_epsilon(
     return np.asarray(np.log(ratio))
 
 
-# Share of the error that pays for outputs which delta permits to tell all.
+# Share of the error for outputs that reveal their input, which delta permits.
 _REVEALED = 0.1
-_FAR = 700.0  # no epsilon is larger: e to it is the largest double
-# Deviations, and events beside, beyond which a binomial count has a chance below 1e-30.
+_FAR = 700.0  # largest epsilon of the search: e^epsilon is still a double
+# A binomial count is farther from its mean than these deviations plus these events with
+# probability below 1e-30.
 _DEVIATIONS, _RARE = 12.0, 40.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuessCounts:
-    """What came of ``draws`` outputs, each of a world that a coin chose.
+    """Counts of a decision rule's guesses on outputs, each of a world that a coin chose.
 
-    The decision rule abstains on some outputs. ``first`` holds (right, wrong) where it guessed the
-    first world, ``second`` where it guessed the second. ``both`` says whether it ever guesses the
-    second. The coin is fair, or shows the first world with chance ``share``.
+    draws: number of outputs; the rule abstains on some of them.
+    first: (right, wrong) guesses of the first world.
+    second: (right, wrong) guesses of the second world.
+    both: whether the rule guesses the second world too.
+    share: probability with which the coin chooses the first world; 1/2 for a fair coin.
     """
 
     draws: int
@@ -78,17 +81,17 @@ class GuessCounts:
 
     @property
     def right(self) -> int:
-        """How many guesses were right."""
+        """Number of right guesses."""
         return self.first[0] + self.second[0]
 
     @property
     def wrong(self) -> int:
-        """How many guesses were wrong."""
+        """Number of wrong guesses."""
         return self.first[1] + self.second[1]
 
     @classmethod
     def of(cls, table: NDArray[np.int64], draws: int, share: float, *, both: bool) -> GuessCounts:
-        """Of a ``table`` (2, 2) of worlds and the worlds guessed."""
+        """The counts in a ``table`` (2, 2) by world and guessed world."""
         (right, others), (wrong, rights) = table.tolist()
         return cls(
             draws=draws, first=(right, wrong), second=(rights, others), both=both, share=share
@@ -96,12 +99,15 @@ class GuessCounts:
 
     @classmethod
     def all_right(cls, draws: int, share: float = 0.5) -> GuessCounts:
-        """The most that ``draws`` outputs can show: every guess made, and right."""
+        """The counts if the rule guesses on all of ``draws`` outputs, and every guess is right."""
         first = round(draws * share)
         return cls(draws=draws, first=(first, 0), second=(draws - first, 0), both=True, share=share)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """See ``joint_binomial_epsilon``, and ``_chance`` for a coin that is not fair."""
+        """Lower bound on epsilon at ``delta`` and level 1 - ``alpha``.
+
+        See ``joint_binomial_epsilon``, and ``_chance`` for a coin that is not fair.
+        """
         revealed, left = failure_mass(
             self.draws, both=self.both, delta=delta, alpha=alpha, share=self.share
         )
@@ -114,11 +120,12 @@ class GuessCounts:
         return 0.0 if excess(0.0) >= 0 else float(optimize.brentq(excess, 0.0, _FAR))
 
     def _chance(self, epsilon: float, revealed: int) -> float:
-        """Of so many right guesses, at most, if no output but ``revealed`` tells more than epsilon.
+        """Upper bound of P[at least this many right guesses] at ``epsilon``.
 
-        By Bayes, a guess of a world that the coin shows with chance p is right with odds of at most
-        e^epsilon p / (1 - p). The revealed ones are taken from the guesses of the rarer world: what
-        is left is then explained most easily.
+        ``revealed`` outputs may reveal their input. For all others Bayes' rule says: a guess of a
+        world that the coin chooses with probability p is right with odds of at most
+        e^epsilon p / (1 - p). The revealed outputs are subtracted from the guesses of the rarer
+        world first, which makes the remaining counts most probable.
         """
         prior = float(special.logit(self.share))
         sides = [(*self.first, prior), (*self.second, -prior)]
@@ -136,19 +143,20 @@ class GuessCounts:
         return float(chances @ beyond)
 
 
-def coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
-    """How often a coin chooses between two worlds of which so many outputs are left, and how.
+def count_coin_tosses(worlds: Worlds, left: Sequence[int]) -> tuple[int, float]:
+    """Number of tosses of the coin that chooses between two worlds, and its share of the first.
 
-    A fair one for as many as are asked for; of stored outputs see ``tosses``.
+    ``left`` are the remaining outputs of the two worlds. Fresh outputs take a fair coin, tossed
+    once per remaining output; for stored outputs see ``count_tosses``.
     """
-    return (sum(left), 0.5) if worlds.stored is None else tosses(*left)
+    return (sum(left), 0.5) if worlds.stored is None else count_tosses(*left)
 
 
-def tosses(*available: int) -> tuple[int, float]:
-    """How often a coin may be tossed so that no side comes up more often than is ``available``.
+def count_tosses(*available: int) -> tuple[int, float]:
+    """Number of tosses of a coin so that no side comes up more often than ``available``.
 
-    And the chance of the first side: its share of what is available. A side comes up too often
-    with probability 3 in 100,000: four deviations.
+    The second value is the coin's probability of the first side: its share of ``available``. A
+    side comes up too often with probability 3 in 100,000 (four standard deviations).
     """
     shares = np.array(available) / max(1, sum(available))
     spread = np.sqrt(4 * shares * (1 - shares))
@@ -160,12 +168,12 @@ def tosses(*available: int) -> tuple[int, float]:
 def failure_mass(
     draws: int, *, both: bool, delta: float, alpha: float, share: float = 0.5
 ) -> tuple[int, float]:
-    """How many of the right guesses delta excuses, and the error left for the rest.
+    """Number of right guesses that delta explains, and the remaining error.
 
     Two distributions that are (epsilon, delta)-close in both directions are each a mixture that
     with probability delta reveals its input and otherwise is of a pair that is epsilon-close
-    (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A guesser of one input only gains by the
-    revealed outputs of that one, the ``share`` of them that the coin gives it.
+    (Kairouz, Oh and Viswanath 2015, Theorem 3.3). A rule that guesses one input only gains by the
+    revealed outputs of that input: the ``share`` of outputs that the coin assigns to it.
     """
     if delta == 0:
         return 0, alpha
@@ -176,15 +184,15 @@ def failure_mass(
 def joint_binomial_epsilon(
     right: ArrayLike, wrong: ArrayLike, revealed: int, alpha: float
 ) -> Floats:
-    """Least epsilon that explains how often guesses were right, at least 0; vectorised.
+    """Lower bound on epsilon from counts of right and wrong guesses, at least 0; vectorised.
 
-    Let a fair coin choose each output's input. Given an output that reveals nothing, the
-    input guessed is the true one with probability at most s = e^eps / (1 + e^eps). So given the
-    number of guesses, the right ones are at most binomial with success s (and ``revealed`` more,
-    see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson lower limit of s, at
-    level 1 - ``alpha``, for a rule fixed before these outputs were drawn. Both inputs are guessed
-    by one rule and one limit, so nothing is split between directions or between limits. Revealed
-    outputs that were guessed wrongly are left among the wrong ones, which only lowers the bound.
+    A fair coin chooses the input of each output. Given an output that does not reveal its input,
+    the guessed input is the true one with probability at most s = e^eps / (1 + e^eps). So given the
+    number of guesses, the number of right guesses is at most a binomial variable with success s,
+    plus ``revealed`` (see ``failure_mass``). The bound is ln(s / (1 - s)) at the Clopper-Pearson
+    lower limit of s, at level 1 - ``alpha``, for a rule fixed before these outputs were drawn. One
+    rule with one limit guesses both inputs, so the error is not divided between directions or
+    limits. Wrong guesses on revealed outputs are not removed, which only lowers the bound.
     """
     sure = np.maximum(np.asarray(right, dtype=np.float64) - revealed, 0.0)
     least = clopper_pearson_lower(sure, sure + np.asarray(wrong, dtype=np.float64), alpha)
@@ -192,18 +200,19 @@ def joint_binomial_epsilon(
 
 
 def expected_guesses(draws: int, rates: Rates, delta: float, alpha: float) -> float:
-    """The bound of the best of some rules if so many draws show what is to be expected of them."""
+    """The largest bound of several rules if the counts on ``draws`` outputs are as expected."""
     revealed, left = failure_mass(draws, both=True, delta=delta, alpha=alpha)
     right, wrong = rates
     return float(joint_binomial_epsilon(draws * right, draws * wrong, revealed, left).max())
 
 
 def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> Floats:
-    """``joint_binomial_epsilon`` in closed form, for counts that need not be whole; no bound.
+    """Approximates ``joint_binomial_epsilon`` in closed form, also for fractional counts.
 
-    It serves to choose a rule. ``z`` is the normal quantile of the level. The Clopper-Pearson limit
-    is a quantile of an F distribution, here by the cube-root approximation of Paulson 1942; -inf
-    where that does not reach (fewer than about three right).
+    The result is not a bound; it serves to choose a rule. ``z`` is the normal quantile of the
+    level. The Clopper-Pearson limit is a quantile of an F distribution, here by the cube-root
+    approximation of Paulson 1942; -inf where the approximation fails (fewer than about three right
+    guesses).
     """
     sure = np.maximum(right - revealed, 1e-9)
     a, b = 1 / (9 * (wrong + 1)), 1 / (9 * sure)
@@ -215,9 +224,9 @@ def expected_epsilon(right: Floats, wrong: Floats, revealed: int, z: float) -> F
     return np.asarray(np.where(known, np.log(sure / (wrong + 1)) - quantile, -np.inf))
 
 
-_RATIO = 1.2  # of one rank to the next
+_RATIO = 1.2  # ratio of successive ranks
 _MOST = 1 << 50
-_FAMILIES = 4  # above and below a threshold, with either world in the numerator
+_FAMILIES = 4  # events above and below a threshold, with the first or the second world as P
 
 
 def _all_ranks() -> NDArray[np.int64]:
@@ -229,24 +238,32 @@ def _all_ranks() -> NDArray[np.int64]:
 
 _RANKS = _all_ranks()
 _SHARES = 1 / np.arange(1, len(_RANKS) + 1) / np.sum(1 / np.arange(1, len(_RANKS) + 1))
-"""Of the error: rare events get more of it, for there a limit matters most."""
+"""Share of the error of each rank: rare events get more, because their limits matter most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdBand:
-    """Limits of P and Q of many events, (k,), which all hold together at level 1 - ``alpha``.
+    """Confidence limits for the probabilities of many events in two worlds, jointly valid.
 
-    An event is a score beyond ``thresholds`` (k,), ``above`` them or below (k,); ``first`` says
-    that P is of the first world and Q of the other. So whatever is read off the band holds at that
-    level: epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
+    Each event is "a score is above (or below) a threshold". P and Q are its probabilities in the
+    two worlds. All limits hold together at level 1 - ``alpha``, and so does everything computed
+    from them: epsilon at any delta, delta at any epsilon, a Renyi divergence of any order.
 
-    The thresholds are order statistics of the world that Q is of, at ranks fixed in advance. Q of
-    scores strictly beyond the one of rank k is at most a Beta(k, n - k + 1) variable; given those
-    scores the threshold is fixed and the count of the other world binomial. The error is shared
-    among the ranks (Bonferroni), so no scores are set aside to choose a threshold.
+    low: lower limits of P (k,).
+    high: upper limits of Q (k,).
+    thresholds: thresholds of the events (k,).
+    above: whether the event is a score above the threshold (k,); otherwise a score below it.
+    first: whether P is the probability in the first world, and Q in the second (k,).
+    alpha: total error.
 
-    Scores of zeros and ones have one threshold, 1/2, known beforehand: no ranks share the error,
-    but the four limits of two chances do.
+    The thresholds are order statistics of the world of Q, at ranks fixed in advance. The
+    probability Q of scores strictly beyond the score of rank k is at most a Beta(k, n - k + 1)
+    variable. Given the scores of that world, the threshold is fixed and the count in the world of P
+    is binomial. The ranks share the error (Bonferroni), so no scores are set aside to choose a
+    threshold.
+
+    Scores of zeros and ones have a single threshold, 1/2, that is known beforehand. Then four
+    limits, of two probabilities, share the error.
     """
 
     low: Floats
@@ -257,10 +274,10 @@ class ThresholdBand:
     alpha: float
 
     @classmethod
-    def of(cls, one: Floats, other: Floats, alpha: float) -> ThresholdBand:
-        """From scores of two worlds, (n,) and (m,), in any order; they are sorted, copies are."""
-        ordered = np.sort(one), np.sort(other)
-        binary = _binary(one, other)
+    def of(cls, first_scores: Floats, second_scores: Floats, alpha: float) -> ThresholdBand:
+        """Computes the limits from scores of two worlds, (n,) and (m,), in any order."""
+        ordered = np.sort(first_scores), np.sort(second_scores)
+        binary = _binary(first_scores, second_scores)
         parts = []
         for first in (True, False):
             p, q = ordered if first else ordered[::-1]
@@ -289,28 +306,29 @@ class ThresholdBand:
         )
 
     def best(self, delta: float) -> int:
-        """The event that shows the largest epsilon at ``delta``."""
+        """Index of the event with the largest lower bound on epsilon at ``delta``."""
         return int(np.argmax((self.low - delta) / self.high))
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon is at least this at ``delta``."""
+        """Lower bound on epsilon at ``delta``."""
         k = self.best(delta)
         sure = self.low[k] - delta
         return float(np.log(sure / self.high[k])) if sure > self.high[k] else 0.0
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        """Delta is at least this at each ``epsilon``; holds for all of them at once."""
+        """Lower bounds on delta at each ``epsilon``, jointly valid."""
         ratio = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         return np.asarray(np.maximum((self.low - ratio * self.high).max(axis=-1), 0.0))
 
     def renyi(self, order: float) -> float:
-        """The Renyi divergence of this ``order``, above 1, is at least this in one direction.
+        """Lower bound on the larger of the two Renyi divergences of this ``order``, above 1.
 
-        That of two distributions is at least that of any event (data processing), which grows with
-        P and falls with Q where P is above Q. InputError for an ``order`` that is not above 1.
+        The divergence of two distributions is at least that of any event (data processing). The
+        latter grows with P and falls with Q if P is above Q. InputError for an ``order`` that is
+        not above 1.
         """
         if not 1 < order < math.inf:
-            raise InputError(f"Expected a Renyi order above 1, got {order:g}. Give 2, or 8.")
+            raise InputError(f"Expected a Renyi order above 1, got {order:g}. Give 2 or 8, say.")
         above = self.low > self.high
         if not above.any():
             return 0.0
@@ -324,7 +342,7 @@ class ThresholdBand:
         return float(special.logsumexp(terms, axis=0).max() / (order - 1))
 
     def words(self, k: int) -> str:
-        """An event in words."""
+        """Event number ``k`` in words."""
         return f"score {'>' if self.above[k] else '<'} {self.thresholds[k]:.6g}"
 
 
@@ -333,14 +351,14 @@ def _binary(one: Floats, other: Floats) -> bool:
 
 
 def _beyond(ordered: Floats, cuts: Floats, above: bool) -> NDArray[np.intp]:
-    """The number of ``ordered`` scores (n,) strictly above each of the cuts (k,), or below it."""
+    """Numbers (k,) of ``ordered`` scores (n,) strictly above, or below, each of ``cuts`` (k,)."""
     if above:
         return np.asarray(len(ordered) - np.searchsorted(ordered, cuts, side="right"))
     return np.asarray(np.searchsorted(ordered, cuts, side="left"))
 
 
 def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -> float:
-    """The epsilon that as many scores of this kind show where their worlds do not overlap.
+    """The largest lower bound that as many scores of this type could give: disjoint worlds.
 
     ``one`` (n,) and ``other`` (m,) are scores of two worlds.
     """
@@ -352,9 +370,9 @@ def largest_epsilon(one: Floats, other: Floats, *, delta: float, alpha: float) -
 
 
 def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """The band's epsilon if counts of ``n`` and ``m`` scores of two worlds are as expected.
+    """The band's lower bound on epsilon if counts of ``n`` and ``m`` scores are as expected.
 
-    Q of an event is limited at the next rank above its count, for scores may be tied.
+    The limit of an event's Q is that of the next rank above its count, because scores may be tied.
     """
     p, q = rates
     k = np.minimum(np.searchsorted(_RANKS, m * q + 1), np.searchsorted(_RANKS, m, "right") - 1)
@@ -364,7 +382,7 @@ def epsilon_by_ranks(n: int, m: int, rates: Rates, *, delta: float, alpha: float
 
 
 def epsilon_of_answers(n: int, m: int, rates: Rates, *, delta: float, alpha: float) -> float:
-    """As ``epsilon_by_ranks``, for scores of zeros and ones, whose threshold is known."""
+    """The expected bound as by ``epsilon_by_ranks``, for scores of zeros and ones."""
     p, q = rates
     error = alpha / _FAMILIES
     high = clopper_pearson_upper(m * q, m, error)

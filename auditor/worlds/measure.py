@@ -1,4 +1,4 @@
-"""The road to a measured bound: measured twice before anybody is accused, and its power."""
+"""Measurement of a lower bound, repeated if it refutes a claim; and the power of a measurement."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from scipy import special
 from fedrec_auditor.accountants.losses.divergences import gaussian_mu
 from fedrec_auditor.accountants.statements import Bound, Claim, Horizon
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, exceeds, refutes
-from fedrec_auditor.auditor.worlds.estimators.base import (
-    Estimator,
-    Rates,
-    fewest_samples,
-)
+from fedrec_auditor.auditor.worlds.estimators.base import Estimator, Rates, fewest_samples
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured of worlds: lower bounds on epsilon.
+    """Lower bounds on epsilon that were measured on worlds.
 
-    ``bound`` holds at the confidence asked for; if it was ``repeated``, it is the smaller one of
-    two. ``alarm`` holds at the confidence at which a measurement contradicts a proof, and comes
-    from the first draws.
+    bound: holds at the requested confidence.
+    alarm: holds at the confidence at which a measurement contradicts a proof; from the first draws.
+    repeated: whether ``bound`` is the smaller one of two measurements.
     """
 
     bound: Bound
@@ -46,11 +42,11 @@ def measure(
     samples: int,
     rng: np.random.Generator,
 ) -> Measured:
-    """Bound epsilon from below by ``samples`` draws of each world, twice if a claim is refuted.
+    """Measures a lower bound on epsilon, a second time if it refutes a claim.
 
-    At 95%, one bound in twenty of a tight and honest system is above the truth. So where the first
-    refutes one of ``claims``, worlds are drawn from once more, and the smaller of the two bounds is
-    given: it holds at ``confidence`` as well, and accuses an honest system with probability
+    At 95%, one bound in twenty of a tight and honest system is above the truth. So if the first
+    bound refutes one of ``claims``, outputs are drawn once more, and the smaller of the two bounds
+    is returned. It holds at ``confidence`` too, and accuses an honest system with probability
     (1 - confidence)^2 at most.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
@@ -62,7 +58,7 @@ def measure(
     ...     draw=lambda world, size, rng: rng.random(size) < (0.5, 0.9)[world],
     ... )
     >>> claim = Claim(epsilon=0.5, scope=scope, statement="A toss is 0.5-LDP.", source="Theorem 1")
-    >>> found = measure(
+    >>> measured = measure(
     ...     worlds,
     ...     (claim,),
     ...     JointBinomial(),
@@ -71,7 +67,7 @@ def measure(
     ...     samples=1000,
     ...     rng=np.random.default_rng(0),
     ... )
-    >>> refutes(found.bound, claim), found.repeated, found.bound.samples
+    >>> refutes(measured.bound, claim), measured.repeated, measured.bound.samples
     (True, True, 4000)
     """
 
@@ -92,33 +88,37 @@ def measure(
 
 _DEFAULT = JointBinomial()
 FACTOR = 2.0
-"""How many times its claim the system spends that draws are to refute."""
+"""Ratio of a system's epsilon to its claim, for which power is stated."""
 _REFERENCE_DELTA = 1e-5
-"""At which Gaussian noise spends so much, where the claim is of delta 0: there it spends more."""
+"""Delta at which Gaussian noise has the stated epsilon if the claim has delta 0, where its epsilon
+is larger."""
 _MOST_DRAWS = 10**9
 _ABSTAIN = np.linspace(0.0, 8.0, 161)
-"""Deviations from the middle within which a guesser of Gaussian noise abstains."""
+"""Distances from the middle, in deviations, within which a guesser of Gaussian noise abstains."""
 
 
 def _randomized_response(epsilon: float, delta: float) -> Rates:
-    """The answer, of the pair that is easiest to refute."""
+    """Rates of the true and the false answer of randomized response, the easiest pair to refute."""
     right = special.expit(epsilon)
     return np.array([right]), np.array([1.0 - right])
 
 
 def _gaussian(epsilon: float, delta: float) -> Rates:
-    """Of two normal distributions, what lies beyond the middle by so much, or more."""
+    """Rates of two normal distributions beyond the middle, for each distance of ``_ABSTAIN``."""
     mu = gaussian_mu(epsilon, delta or _REFERENCE_DELTA)
     return special.ndtr(mu / 2 - _ABSTAIN), special.ndtr(-mu / 2 - _ABSTAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """About how many draws of each world refute a claim of half the epsilon that is spent.
+    """Approximate numbers of draws per world that refute a claim of half the true epsilon.
 
-    ``response`` are those for randomized response, which is told most easily; ``gaussian`` for
-    Gaussian noise, which the sum of many small losses (a training) comes near. None above 10^9.
-    By the default estimator or another, with the best rule known and counts as expected.
+    They are for the default estimator or another one, if the best rule is known and counts are as
+    expected.
+
+    response: draws for randomized response, which is refuted most easily; None above 10^9.
+    gaussian: draws for Gaussian noise, which the sum of many small losses (a training) approaches;
+        None above 10^9.
     """
 
     response: int | None
@@ -129,12 +129,12 @@ class Power:
     def of(
         cls, epsilon: float, *, delta: float, confidence: float, by: Estimator = _DEFAULT
     ) -> Power:
-        """For a claim of ``epsilon``, positive and finite, judged at ``delta``."""
+        """Power against a claim of ``epsilon``, positive and finite, at ``delta``."""
 
         def fewest(rates: Rates) -> int | None:
             return fewest_samples(
                 lambda samples: exceeds(
-                    by.foreseen(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
+                    by.expected_limit(samples, rates, delta=delta, alpha=1.0 - confidence), epsilon
                 ),
                 _MOST_DRAWS,
             )
@@ -146,9 +146,9 @@ class Power:
     def against(
         cls, epsilon: float, shown: Bound | None, by: Estimator | None = None
     ) -> Power | None:
-        """Of what was measured; None where nothing was, or the claim is 0 or infinite.
+        """Power of the measurement of a bound; None without one, or if the claim is 0 or infinite.
 
-        By the default estimator, where no other is given, or the bound rests on an assumption.
+        The default estimator stands for ``by`` if that is None, or the bound has assumptions.
         """
         if shown is None or shown.confidence == 1.0 or not 0.0 < epsilon < math.inf:
             return None
@@ -156,22 +156,23 @@ class Power:
         return cls.of(epsilon, delta=shown.delta, confidence=shown.confidence, by=member)
 
     def __str__(self) -> str:
-        return self.told("draws of each world")
+        return self.describe("draws of each world")
 
-    def told(self, draws: str) -> str:
-        """A sentence without its end; what is drawn is called ``draws``."""
+    def describe(self, draws: str) -> str:
+        """Describes the power in a sentence without its end; ``draws`` names the draws."""
         return (
-            f"a system that spends twice the claim is refuted by about {_count(self.response)} "
+            f"a system with twice the claimed epsilon is refuted by about {_count(self.response)} "
             f"{draws} if it is randomized response, by {_count(self.gaussian)} if it is Gaussian "
             "noise"
         )
 
 
 def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
-    """Why no measurement of trainings could refute half of what is spent; "" if one could.
+    """Explains why no measurement of trainings could refute a claim of half the true epsilon.
 
-    The losses of many rounds add up to nearly Gaussian ones, so these decide. What was measured of
-    a message or a round is no measurement of trainings, however many draws it took.
+    Empty if some measurement could. The privacy losses of many rounds add up to a nearly Gaussian
+    loss, so the draws for Gaussian noise decide. Bounds on a message or a round are not
+    measurements of trainings, for any number of draws.
     """
     why = ""
     for bound in measured:
@@ -180,12 +181,12 @@ def too_few_trainings(claim: Claim, measured: Sequence[Bound]) -> str:
         power, draws = Power.against(claim.epsilon, bound), bound.samples or 0
         if power is None or (power.gaussian or math.inf) <= draws // 2:
             return ""
-        why = f"{draws:,} draws of trainings are too few to tell: as often as not, {power}."
+        why = f"{draws:,} draws of trainings are too few: in about half of all cases, {power}."
     return why
 
 
 def _count(draws: int | None) -> str:
-    """The number to two digits, rounded up: counts vary."""
+    """A number rounded up to two digits, because counts vary."""
     if draws is None:
         return "more than 10^9"
     unit = 10 ** max(0, len(str(draws)) - 2)

@@ -1,4 +1,4 @@
-"""Canaries of a single training, each included by a coin of its own, and the epsilon they show."""
+"""Lower bounds on epsilon from one training, in which a fair coin decided on each canary."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from fedrec_auditor.targets.settings import Checked, Choice
 
 Floats = NDArray[np.float64]
 
-# Entries beyond these quantiles of their column are brought back to them.
+# Entries are clipped to these quantiles of their column.
 _REACH = (0.005, 0.995)
 
 
 def discriminants(rows: Floats, contrasts: Floats) -> Floats:
     """Scores (n, k) of ``rows`` (n, d) along k linear discriminants.
 
-    A column of ``contrasts`` (n, k) weighs the rows whose kind is known so that the weighted sum is
-    a difference of means; see ``contrast``. The covariance is that of all rows, in units of each
-    column's deviation, shrunk towards a multiple of the identity (Ledoit and Wolf 2004), so that
-    there may be more columns than rows.
+    Each column of ``contrasts`` (n, k) weights the rows with known labels so that their weighted
+    sum is a difference of means; see ``contrast``. The covariance is that of all rows, in units of
+    each column's deviation, shrunk towards a multiple of the identity (Ledoit and Wolf 2004), so
+    that there may be more columns than rows.
     """
     from sklearn.covariance import ledoit_wolf_shrinkage
 
-    most = float(np.abs(rows[np.isfinite(rows)]).max(initial=1.0))
-    x = np.clip(rows, -most, most)
+    largest = float(np.abs(rows[np.isfinite(rows)]).max(initial=1.0))
+    x = np.clip(rows, -largest, largest)
     x = np.clip(x, *np.quantile(x, _REACH, axis=0, method="nearest"))
     x = x - x.mean(axis=0)
     spread = x.std(axis=0)
@@ -62,10 +62,10 @@ def discriminants(rows: Floats, contrasts: Floats) -> Floats:
 
 
 def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Floats:
-    """Weights (n,) by which the difference of the means of rows is a sum.
+    """Weights (n,) that make the weighted sum of rows a difference of two means.
 
-    Rows ``chosen`` (k,) are of the first kind where ``labels`` (k,) is true. All 0 if there is one
-    kind only.
+    The means are of the rows ``chosen`` (k,) with true and with false ``labels`` (k,). All weights
+    are 0 if all labels are equal.
     """
     weights = np.zeros(n)
     if labels.any() and not labels.all():
@@ -73,18 +73,22 @@ def contrast(n: int, chosen: NDArray[np.intp], labels: NDArray[np.bool_]) -> Flo
     return weights
 
 
-# How close to the exact solution a bound is; what is returned is below it.
+# Largest distance by which a bound is below the exact solution.
 _TOLERANCE = 1e-9
-# No larger epsilon is looked for.
+# Largest epsilon of the search.
 _FAR = 512.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunGuesses:
-    """``right`` of ``guesses`` coins guessed right, of ``canaries`` that one training had.
+    """Counts of guesses which canaries one training included, and the epsilon that they imply.
 
-    A fair coin of its own included each canary. The number of guesses was fixed in advance.
-    ``both`` says that some may be guessed in and others out; otherwise all are guessed alike.
+    A separate fair coin decided on each canary. The number of guesses is fixed in advance.
+
+    canaries: number of canaries.
+    guesses: number of canaries that are guessed; the guesser abstains on the others.
+    right: number of right guesses.
+    both: whether "in" and "out" may both be guessed; otherwise all guesses are the same.
     """
 
     canaries: int
@@ -93,14 +97,15 @@ class OneRunGuesses:
     both: bool = True
 
     def p_value(self, epsilon: float, delta: float) -> float:
-        """Probability at most of so many right guesses under (``epsilon``, ``delta``)-DP.
+        """Upper bound of P[at least ``right`` right guesses] under (``epsilon``, ``delta``)-DP.
 
         With W binomial of ``guesses`` trials and success q = e^eps / (1 + e^eps), v right guesses
         and m canaries it is P[W >= v] + 2 m delta max_i P[v - i <= W < v] / i.
 
-        The fraction is the mean of the i probabilities below v. They rise to the mode and fall
-        beyond it, so the mean rises until the next of them is below it, and falls from there on:
-        i is bisected. Source: Steinke, Nasr and Jagielski 2023, the theorem on approximate DP.
+        The fraction is the mean of the i probabilities below v. These rise up to the mode and fall
+        beyond it. So the mean rises with i until the next probability is below it, and falls from
+        there on; i is found by bisection. Source: Steinke, Nasr and Jagielski 2023, the theorem on
+        approximate DP.
         """
         v, r = self.right, self.guesses
         q = float(special.expit(epsilon))
@@ -130,11 +135,12 @@ class OneRunGuesses:
         return tail + 2 * self.canaries * delta * mean(high)
 
     def epsilon(self, *, delta: float, alpha: float) -> float:
-        """Epsilon is at least this at ``delta``, at confidence 1 - ``alpha``: guesses alone.
+        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, from the guesses alone.
 
-        The largest epsilon with a p-value of at most alpha: what is (eps, delta)-DP is so at every
-        larger epsilon. Searched where v lies above the mode of W: there the p-value falls with v,
-        so that whichever epsilon the count leads to, the counts that refute it are the largest.
+        The bound is the largest epsilon with a p-value of at most alpha: an (eps, delta)-DP
+        mechanism is (eps', delta)-DP for every larger eps'. The search is restricted to epsilons
+        for which v lies above the mode of W. There the p-value falls with v, so that the counts
+        which refute an epsilon are the largest ones.
         """
         if self.right == 0:
             return 0.0
@@ -142,7 +148,10 @@ class OneRunGuesses:
         return _crossing(lambda eps: self.p_value(eps, delta) - alpha, most)
 
     def trade_off_epsilon(self, *, delta: float, alpha: float) -> float:
-        """The same from the whole trade-off of the two errors that (eps, delta)-DP permits."""
+        """Lower bound on epsilon at ``delta`` and confidence 1 - ``alpha``, by the trade-off curve.
+
+        The curve of the two errors is that of (eps, delta)-DP; see ``explained``.
+        """
         return self.least_explained(lambda epsilon: approximate_inverse(epsilon, delta), alpha)
 
     def explained(self, inverse: Callable[[float], float], alpha: float) -> bool:
@@ -151,18 +160,19 @@ class OneRunGuesses:
         Let f be the trade-off function, F = 1 - f, ``inverse`` the inverse of F on [0, 1], N the
         number of right guesses of r, and M_c = P[N >= c].
 
-        Flip the coin of one canary and keep the others: a guess s that was right becomes wrong, and
-        N >= c for it is N >= c - 1 then. So P[guess s, N >= c | coin s] is at most F(P[guess s, N
-        >= c - 1 | coin -s]). Averaged over coins and over the m canaries, F being concave,
+        Flip the coin of one canary and keep all other coins: a right guess s becomes wrong, and the
+        event N >= c becomes N >= c - 1. So P[guess s, N >= c | coin s] is at most
+        F(P[guess s, N >= c - 1 | coin -s]). The average over coins and over the m canaries gives,
+        because F is concave,
 
             sum_{j >= c} (j / m) P[N = j] <= F(sum_{j >= c - 1} ((r - j) / m) P[N = j]),
 
-        which holds if some are guessed in and others out. If all are guessed alike, only one of the
-        two coins counts, and F(x) becomes F(2x) / 2, which is no larger. With T_c = M_c + ... + M_r
-        the left side is (c M_c + T_{c+1}) / m, the right one F(((r - c + 1) M_{c-1} - T_c) / m).
-        Solved for M_{c-1} that is a lower bound which grows with every M_j above. So if M_v =
-        ``alpha`` and no mass lies above, the least M_{v-1}, ..., M_0 follow one by one, and the
-        count is explained if M_0 is at most 1.
+        if both "in" and "out" are guessed. If all guesses are the same, only one of the two coins
+        counts, and F(x) becomes F(2x) / 2, which is not larger. With T_c = M_c + ... + M_r the left
+        side is (c M_c + T_{c+1}) / m and the right side F(((r - c + 1) M_{c-1} - T_c) / m). Solved
+        for M_{c-1}, this is a lower bound that grows with every M_j above. So with M_v = ``alpha``
+        and no mass above v, the smallest M_{v-1}, ..., M_0 follow one by one, and the mechanism
+        explains the count if M_0 is at most 1.
 
         Source: Mahloujifar, Melis and Chaudhuri 2024 (Auditing f-DP in one run); the halved curve
         is derived here.
@@ -183,7 +193,10 @@ class OneRunGuesses:
     def least_explained(
         self, inverse: Callable[[float], Callable[[float], float]], alpha: float
     ) -> float:
-        """The largest parameter, of curves that rise with it, that cannot explain the count."""
+        """The largest parameter whose curve cannot explain the count.
+
+        ``inverse(parameter)`` is the inverse of F as for ``explained``; F rises with the parameter.
+        """
 
         def holds(parameter: float) -> bool:
             return parameter >= _FAR or self.explained(inverse(parameter), alpha)
@@ -192,33 +205,36 @@ class OneRunGuesses:
 
 
 def approximate_inverse(epsilon: float, delta: float) -> Callable[[float], float]:
-    """The inverse of 1 - f of (eps, delta)-DP: the least false positive rate of each power."""
+    """The inverse of 1 - f for (eps, delta)-DP: the smallest false positive rate of each power."""
     ratio = math.exp(epsilon)
     return lambda y: max(0.0, (y - delta) / ratio, 1 - delta - ratio * (1 - y))
 
 
 def _at_least(k: int, trials: int, q: float) -> float:
-    """P[W >= k] of a binomial variable."""
+    """P[W >= k] for a binomial variable W of ``trials`` trials with success probability ``q``."""
     return float(special.betainc(k, trials - k + 1, q)) if k > 0 else 1.0
 
 
-def _crossing(excess: Callable[[float], float], most: float) -> float:
-    """Where ``excess`` changes its sign from below, in [0, ``most``]; 0 if it is positive there."""
+def _crossing(excess: Callable[[float], float], upper: float) -> float:
+    """The zero of the increasing ``excess`` in [0, ``upper``], from below.
+
+    0 if ``excess`` is positive at 0; ``upper`` if it is not positive at ``upper``.
+    """
     from scipy import optimize
 
-    if most <= 0 or excess(0.0) > 0:
+    if upper <= 0 or excess(0.0) > 0:
         return 0.0
-    if excess(most) <= 0:
-        return most
-    root = float(optimize.brentq(excess, 0.0, most, xtol=_TOLERANCE / 4))
+    if excess(upper) <= 0:
+        return upper
+    root = float(optimize.brentq(excess, 0.0, upper, xtol=_TOLERANCE / 4))
     return max(0.0, root - _TOLERANCE)
 
 
-FEWEST_CANARIES = 20
-"""Canaries that a bound needs."""
-_SELECTING = 5  # one in so many canaries chooses how the others are guessed
-_SHARES = 40  # of the others that may be guessed on one side
-_CAUTION = 0.5  # deviations by which a few lucky guesses are marked down, see SampleBudget
+MIN_CANARIES = 20
+"""Fewest canaries from which a bound is computed."""
+_SELECTING = 5  # one in this many canaries selects how the rest is guessed
+_SHARES = 40  # numbers of guesses per side that are tried
+_CAUTION = 0.5  # deviations subtracted for chance, see SampleBudget
 
 
 _Theorem = tuple[Callable[..., float], str]
@@ -230,74 +246,75 @@ THEOREMS: dict[str, _Theorem] = {
         "by the trade-off curve, Mahloujifar, Melis and Chaudhuri 2024",
     ),
 }
-"""What turns a number of right guesses into a bound, by name, and its source."""
+"""Theorems by name: the function that computes a bound from the guesses, and its source."""
 
 
 @dataclass(frozen=True)
 class OneRun(Checked, Estimator):
-    """Holds at the stated confidence if a fair coin of its own included each canary of one run.
+    """A lower bound on epsilon from one training with many canaries, each included by a fair coin.
 
-    For worlds with ``coins``, whatever the scores are and however they depend on one another, as
-    long as they are computed from what was seen, not from the coins.
+    The bound holds at the stated confidence if a separate fair coin decided on each canary, for any
+    scores and any dependence between them, as long as they are computed from the adversary's view
+    and not from the coins. The worlds must have ``coins``.
 
-    One canary in five, drawn at random, chooses how the others are guessed: along which direction
-    of their features, how many are guessed, and by which of the two theorems they count (``auto``).
-    Their own coins are then known, and what is (eps, delta)-DP is so given some of the coins.
-    Exactly so many of the others are guessed: those with the highest scores in, those with the
-    lowest out; ties are broken at random.
+    One canary in five, drawn at random, selects how all others are guessed: the direction in their
+    features, the number of guesses, and (``auto``) which of the two theorems gives the bound. The
+    coins of these canaries are then known, and an (eps, delta)-DP mechanism remains so given some
+    of the coins. Exactly the selected number of other canaries are guessed: "in" for the highest
+    scores, "out" for the lowest; ties are broken at random.
     """
 
     method: Annotated[str, Choice((AUTO, *THEOREMS))] = AUTO
     reference = "Steinke, Nasr and Jagielski 2023; Mahloujifar, Melis and Chaudhuri 2024"
-    source = "guesses of who was in one training"
+    source = "guesses of which canaries one training included"
 
-    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """At the canaries' scores, numbers or arrays of them; InputError for worlds without."""
+    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+        """Guesses by the canaries' scores, numbers or arrays; InputError without coins."""
         if worlds.coins is None:
             raise InputError(
-                "Expected canaries of one training with a coin each, got worlds to draw from. Use "
-                "the estimator joint-binomial."
+                "Expected worlds with the canaries of one training (coins), got worlds to draw "
+                "from. Use the estimator joint-binomial."
             )
         scores, included = worlds.coins(rng)
         order = rng.permutation(len(included))
         split = len(order) // _SELECTING
-        selecting, others = order[:split], order[split:]
+        selecting, testing = order[:split], order[split:]
         values, judged = _values(scores.reshape(len(scores), -1), included, selecting)
-        m, delta = len(others), asked.delta
-        budget = SampleBudget(draws=m, delta=delta, alpha=asked.alpha, caution=_CAUTION)
+        m, delta = len(testing), request.delta
+        budget = SampleBudget(draws=m, delta=delta, alpha=request.alpha, caution=_CAUTION)
         shares, right = _plan(included[selecting][_ranked(judged, rng)], budget)
         guesses, both = round(sum(shares) / split * m), min(shares) > 0
         expected = OneRunGuesses(
             canaries=m, guesses=guesses, right=round(right * guesses), both=both
         )
-        theorem, source = self._theorem(expected, delta=delta, alpha=asked.alpha)
-        inside = _guessed_in(guesses, values[others], np.sort(values[selecting]), shares)
+        theorem, source = self._theorem(expected, delta=delta, alpha=request.alpha)
+        inside = _guessed_in(guesses, values[testing], np.sort(values[selecting]), shares)
         outside = guesses - inside
-        ranked = included[others][_ranked(values[others], rng)]
+        ranked = included[testing][_ranked(values[testing], rng)]
         hits, misses = ranked[:inside], ranked[m - outside :]
-        found = OneRunGuesses(
+        counts = OneRunGuesses(
             canaries=m, guesses=guesses, right=int(hits.sum() + (~misses).sum()), both=both
         )
-        most = OneRunGuesses(canaries=m, guesses=m, right=m)
+        best = OneRunGuesses(canaries=m, guesses=m, right=m)
         witness = worlds.witness(
             (0, 1),
-            f"guessed in: one of the {inside} highest scores of {m}",
+            f"the score of a canary is one of the {inside} highest of {m} (guessed in)",
             (
                 int(hits.sum()) / max(int(ranked.sum()), 1),
                 int((~hits).sum()) / max(int((~ranked).sum()), 1),
             ),
-            f"shares seen: {found.right} of {guesses} guesses were right, {outside} of which were "
-            f"out, by the lowest scores; {split} other canaries chose how to guess",
+            f"measured shares: {counts.right} of {guesses} guesses are right, {outside} of them "
+            f"out, by the lowest scores; {split} separate canaries selected how to guess",
         )
 
         def limit(alpha: float) -> Limit:
-            shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (found, most))
+            shown, largest = (theorem(each, delta=delta, alpha=alpha) for each in (counts, best))
             return Limit(shown, largest, witness)
 
         return Observation(len(included), limit, f" ({source})")
 
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Estimator``; of so many canaries."""
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The expected limit with ``samples`` canaries; see ``Estimator``."""
         m = samples - samples // _SELECTING
         right, wrong = (m * rate for rate in rates)
         budget = SampleBudget(draws=m, delta=delta, alpha=alpha, caution=0.0)
@@ -307,7 +324,7 @@ class OneRun(Checked, Estimator):
         return self._theorem(found, delta=delta, alpha=alpha)[0](found, delta=delta, alpha=alpha)
 
     def _theorem(self, expected: OneRunGuesses, *, delta: float, alpha: float) -> _Theorem:
-        """The one that is asked for, or the one that shows more."""
+        """The theorem of this method; with ``auto``, the one with the larger expected bound."""
         if self.method != AUTO:
             return THEOREMS[self.method]
         return max(THEOREMS.values(), key=lambda each: each[0](expected, delta=delta, alpha=alpha))
@@ -318,11 +335,11 @@ def with_coins(
     scope: Scope,
     coins: Callable[[np.random.Generator], tuple[NDArray[Any], NDArray[np.bool_]]],
 ) -> Worlds:
-    """The two histories of a canary of one run, which ``coins`` makes; see ``Worlds``."""
+    """Worlds of a canary in and out, for runs with many canaries by ``coins``; see ``Worlds``."""
 
     def draw(world: int, size: int, rng: np.random.Generator) -> NoReturn:
         raise InputError(
-            "Expected an estimator of one training, got one that draws trainings. Leave it out."
+            "Expected an estimator for one training, got one that draws trainings. Leave it out."
         )
 
     return Worlds(names=names, scope=scope, draw=draw, statistic="score", coins=coins)
@@ -331,10 +348,10 @@ def with_coins(
 def _values(
     scores: NDArray[Any], included: NDArray[np.bool_], selecting: NDArray[np.intp]
 ) -> tuple[Floats, Floats]:
-    """A score of every canary, (m,), larger for those that seem included, of rows (m, d).
+    """One score per canary (m,) from rows (m, d), larger if it seems included; and held-out scores.
 
-    Then scores of ``selecting`` (k,) by which to foresee how others will be guessed: where a
-    direction is learned, each half is scored along that of the other half.
+    The held-out scores (k,) are of the canaries ``selecting`` and predict how well others will be
+    guessed: if a direction is learned, each half is scored along the direction of the other half.
     """
     labels, n = included[selecting], len(scores)
     if scores.shape[1] > 1:
@@ -345,8 +362,8 @@ def _values(
         halves = values[selecting, 1 + (np.arange(len(selecting)) + 1) % 2]
         return values[:, 0], halves
     values = scores[:, 0].astype(np.float64)
-    most = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
-    values = np.clip(values, -most, most)
+    limit = 2 * float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
+    values = np.clip(values, -limit, limit)
     if stats.rankdata(values[selecting]) @ (labels - labels.mean()) < 0:
         values = -values
     return values, values[selecting]
@@ -359,10 +376,10 @@ def _ranked(values: Floats, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, int], float]:
-    """How many to guess in and out of as many canaries as are known, and the share of right ones.
+    """Numbers of canaries to guess "in" and "out" among n, and the share of right guesses.
 
-    ``ranked`` (n,) are the known coins, in the order of their scores. All are guessed if nothing
-    can be foreseen of ``budget.draws`` others.
+    ``ranked`` (n,) are the known coins in the order of falling scores. All are guessed if no bound
+    can be predicted for ``budget.draws`` other canaries.
     """
     n, known = len(ranked), int(ranked.sum())
     sizes = np.unique(np.append(np.geomspace(1, n, _SHARES).round(), [0, known, n - known]))
@@ -381,17 +398,18 @@ def _plan(ranked: NDArray[np.bool_], budget: SampleBudget) -> tuple[tuple[int, i
 
 
 def _guessed_in(guesses: int, values: Floats, known: Floats, shares: tuple[int, int]) -> int:
-    """How many of ``guesses`` among others of these ``values`` are guessed in.
+    """Number of ``guesses`` that are "in", among canaries with the scores ``values``.
 
-    ``known`` values (n,) increase. As many of the others as are beyond the ``shares`` highest and
-    lowest of them, in proportion: how many were included is chance, and their scores tell it. (What
-    is guessed may depend on all that is seen; only the number of guesses is fixed.)
+    The thresholds are the ``shares`` highest and lowest of the increasing ``known`` scores (n,) of
+    the selection. The guesses are divided in proportion to the numbers of scores beyond the two
+    thresholds, because the number of included canaries is random and the scores indicate it.
+    (Guesses may depend on the whole view; only their number is fixed.)
     """
     n, (inside, outside) = len(known), shares
     if not inside or not outside:
         return guesses if inside else 0
-    least = (known[n - inside] + known[max(n - inside - 1, 0)]) / 2
-    most = (known[outside - 1] + known[min(outside, n - 1)]) / 2
-    above = int(np.count_nonzero(values >= least))
-    below = int(np.count_nonzero(values <= most))
+    in_threshold = (known[n - inside] + known[max(n - inside - 1, 0)]) / 2
+    out_threshold = (known[outside - 1] + known[min(outside, n - 1)]) / 2
+    above = int(np.count_nonzero(values >= in_threshold))
+    below = int(np.count_nonzero(values <= out_threshold))
     return round(guesses * above / max(above + below, 1))

@@ -1,4 +1,4 @@
-"""Rules that make one number of a run, learned from pilot runs: of features, and of coordinates."""
+"""Rules that reduce a run to one number, learned from pilot runs: on features, on coordinates."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.worlds import statistics
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget, candidate_rules
-from fedrec_auditor.auditor.worlds.statistics import Number, boosted, rounded
+from fedrec_auditor.auditor.worlds.statistics import Number, fit_boosted_trees, round_to_size
 
 Floats = NDArray[np.float64]
 
 VOTES = 3
-"""Numbers of votes: a log-likelihood ratio, values of one world only, and numbers beyond a range.
-"""
-# Coordinates whose noise is looked at, and residuals that tell its shape.
+"""Number of votes: a log-likelihood ratio, values of one world only, numbers outside of a range."""
+# Most coordinates whose noise is modelled, and residuals from which its shape is estimated.
 _MOST, _RESIDUALS = 1024, 1 << 18
-# Errors beyond which a difference between two worlds is not by chance.
+# Standard errors above which a difference between two worlds is not by chance.
 _SURE = 4.5
-# Differences below this share of a number's size are rounding: of doubles, and of single floats.
+# Relative differences that are due to rounding: of doubles, and of single precision.
 _ROUNDING, _SINGLE = 1e-9, 2.0**-22
-# The share of messages that give a value which is an atom, at least so many; messages that show a
-# grid, and how far from it, in steps, numbers may lie.
+# Share of messages, and their least number, in which an atom must occur; messages in which a grid
+# is looked for, and the largest distance from the grid, in steps.
 _ATOM, _FEWEST, _GRIDDED, _NEAR = 1 / 256, 4, 512, 0.05
 # How much rarer an atom of one world must be in the other.
 _RARER = 8
-# The outermost values, by which the density falls beyond them; and a range ends as far beyond the
-# last value as the value so many before it lies from the last.
+# Number of outermost values from which the tail of a density is estimated. A range extends beyond
+# the last value by the distance between the last and the value `_BEFORE` positions before it.
 _TAIL, _BEFORE = 8, 4
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseShape:
-    """The logarithm of a density: (k,) at increasing ``points``, linear between these.
+    """The logarithm of a density, interpolated linearly between points, with exponential tails.
 
-    Beyond two ends it falls as that of an exponential distribution: ``tails`` (3, 2) are the ends,
-    the rates and the logarithms there. The closer the outermost values, the steeper it falls, so
-    that bounded noise has an end, known as well as these tell it.
+    The closer the outermost values, the steeper a tail falls, so that bounded noise has an end, as
+    precise as these values.
+
+    points, logs: increasing points (k,), and the log-density there (k,).
+    tails: ends of the interpolation, rates beyond them and log-densities at the ends (3, 2).
     """
 
     points: Floats
@@ -48,12 +49,15 @@ class NoiseShape:
 
     @classmethod
     def of(cls, residuals: Floats) -> NoiseShape:
-        """By the counts between quantiles of ``residuals`` (n,), which are dense in both tails."""
+        """Estimates the density of ``residuals`` (n,) from counts between quantiles.
+
+        The quantiles are dense in both tails.
+        """
         ordered = np.sort(residuals)
         n, tail = len(ordered), min(_TAIL, len(ordered) // 4)
-        near, most = n / 16 + tail, n / 2
+        near, middle = n / 16 + tail, n / 2
         lower = np.concatenate(
-            [[0.0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, most, 12)[:-1]]
+            [[0.0], np.geomspace(max(1, tail), near, 16)[:-1], np.linspace(near, middle, 12)[:-1]]
         ).astype(int)
         ranks = np.unique(np.concatenate([lower, n - 1 - lower]).clip(0, n - 1))
         edges, first = np.unique(ordered[ranks], return_index=True)
@@ -66,7 +70,7 @@ class NoiseShape:
         return cls((edges[1:] + edges[:-1]) / 2, logs, np.stack([ends, rates, tops]))
 
     def log(self, z: Floats) -> Floats:
-        """The logarithm of the density at ``z``."""
+        """Log-density at ``z``."""
         out = np.interp(z, self.points, self.logs)
         for side, (end, rate, top) in enumerate(self.tails.T):
             excess = z - end if side else end - z
@@ -76,12 +80,16 @@ class NoiseShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateVotes:
-    """Votes of single coordinates of a message for the first of two worlds, against the second.
+    """Votes of a message's coordinates for the first of two worlds, against the second.
 
-    Learnt from messages of both, not from those that are judged. ``noisy`` (k,) are the coordinates
-    whose noise has one ``shape`` around ``centers`` (2, k) in units of ``scales`` (2, k), and stays
-    within ``low`` and ``high`` (2, k). ``atoms`` (2, 2, d) are values that come again and again in
-    a world, NaN for none; on a grid of ``steps`` (2, d), 0 for none, numbers lie at ``phases``.
+    They are learned from messages of both worlds, separate from the messages to be judged.
+
+    noisy: coordinates with noise (k,).
+    centers, scales: centre and unit of the noise in each world, (2, k) each.
+    low, high: ends of the noise in each world, (2, k) each.
+    shape: density of the noise of all these coordinates; None without noisy coordinates.
+    atoms: repeated values of each world, two per coordinate (world, 2, d); NaN if there are none.
+    steps, phases: step of each world's grid (2, d), 0 without a grid, and a point on it (2, d).
     """
 
     noisy: NDArray[np.intp]
@@ -96,10 +104,10 @@ class CoordinateVotes:
 
     @classmethod
     def of(cls, first: Floats, second: Floats) -> CoordinateVotes:
-        """From messages (n, d) of either world, from the same coins if they can be.
+        """Learns from messages (n, d) of each world, drawn with common random numbers if possible.
 
-        Coins that do the same in both worlds cancel in the difference of the centers. What differs
-        by no more than chance makes differ between two halves is left out.
+        Randomness with the same effect in both worlds cancels in the difference of the centres. A
+        coordinate is left out if it differs no more than two halves of the messages do by chance.
         """
         worlds = np.stack([first, second])
         halves = worlds[:, 0::2], worlds[:, 1::2]
@@ -108,12 +116,12 @@ class CoordinateVotes:
         varies = (spread > _ROUNDING * size).all(axis=0)
         unit = np.where(varies, spread.mean(axis=0), np.inf)
         tried = [[_center(kind, part) for part in halves] for kind in range(3)]
-        errors = [_root_mean((one - other) / unit) for one, other in tried]
+        errors = [_root_mean((even - odd) / unit) for even, odd in tried]
         kind = int(np.argmin(errors))
-        one, other = tried[kind]
+        even, odd = tried[kind]
         centers = _center(kind, worlds)
         apart = (centers[0] - centers[1]) / unit
-        chance = _root_mean(((one[0] - one[1]) - (other[0] - other[1])) / unit) / 2
+        chance = _root_mean(((even[0] - even[1]) - (odd[0] - odd[1])) / unit) / 2
         logs = [np.log(np.maximum(part.std(axis=1), 1e-300)) for part in (*halves, worlds)]
         ratios = [each[0] - each[1] for each in logs]
         wider = np.abs(ratios[2]) > _SURE * _root_mean(ratios[0][varies] - ratios[1][varies]) / 2
@@ -124,10 +132,10 @@ class CoordinateVotes:
         noisy = noisy[strength[noisy] > 0]
         pooled = np.sqrt((spread**2).mean(axis=0))
         scales = np.where(wider, spread, pooled)[:, noisy]
-        # Centers of one half, residuals of the other: so the shape is blurred as centers err.
+        # Centres of one half, residuals of the other: so the shape includes the error of centres.
         crossed = [
             (part[:, :, noisy] - center[:, None, noisy]) / scales[:, None]
-            for part, center in zip(halves, (other, one), strict=True)
+            for part, center in zip(halves, (odd, even), strict=True)
         ]
         residuals = np.concatenate([each.ravel() for each in crossed])
         residuals = residuals[:: max(1, len(residuals) // _RESIDUALS)]
@@ -146,7 +154,7 @@ class CoordinateVotes:
         )
 
     def __call__(self, messages: Floats) -> Floats:
-        """Votes (n, ``VOTES``) of ``messages`` (n, d): see there."""
+        """Votes (n, ``VOTES``) of ``messages`` (n, d); see ``VOTES`` for their kinds."""
         out = np.zeros((len(messages), VOTES))
         if self.shape is not None:
             x = messages[:, self.noisy]
@@ -166,7 +174,7 @@ class CoordinateVotes:
         return out
 
     def _on_grid(self, world: int, messages: Floats) -> Floats:
-        """How many coordinates lie on the world's grid, of those where the other has another."""
+        """Number of coordinates on the grid of ``world``, where the grids of the worlds differ."""
         (step, other), (phase, others) = (
             (each[world], each[1 - world]) for each in (self.steps, self.phases)
         )
@@ -178,7 +186,7 @@ class CoordinateVotes:
 
 
 def _center(kind: int, worlds: Floats) -> Floats:
-    """Mean, median or middle of the range of messages (worlds, n, d), (worlds, d)."""
+    """Mean, median or mid-range (``kind`` 0, 1, 2) of messages (worlds, n, d): (worlds, d)."""
     if kind == 2:
         return np.asarray(worlds.max(axis=1) + worlds.min(axis=1)) / 2
     return np.asarray((np.mean, np.median)[kind](worlds, axis=1))
@@ -189,7 +197,7 @@ def _root_mean(values: Floats) -> float:
 
 
 def _ends(worlds: Floats) -> tuple[Floats, Floats]:
-    """Ends of the ranges of numbers of messages (2, n, k) in either world, (2, k) each."""
+    """Ends of the ranges of messages (2, n, k) in each world, (2, k) each."""
     k = min(_BEFORE, worlds.shape[1] // 2)
     rows = np.sort(worlds, axis=1)
     slack = _ROUNDING * np.abs(worlds).max(axis=1)
@@ -201,9 +209,9 @@ def _near(x: Floats, value: Floats) -> NDArray[np.bool_]:
 
 
 def _atoms(worlds: Floats, size: Floats) -> Floats:
-    """The least and the largest value that comes again and again, (2, 2, d), NaN where none does.
+    """The smallest and the largest repeated value of each world, (2, 2, d); NaN if there is none.
 
-    And hardly ever in the other world: one that does by chance speaks for neither.
+    A value that is not much rarer in the other world is left out.
     """
     ordered = np.sort(worlds, axis=1)
     n = worlds.shape[1]
@@ -213,9 +221,9 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
     start = ordered[:, : n - often + 1]
     atom = np.less_equal(ordered[:, often - 1 :] - start, _ROUNDING * size)
     ends = atom.argmax(axis=1), start.shape[1] - 1 - atom[:, ::-1].argmax(axis=1)
-    found = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
+    values = [np.take_along_axis(start, end[:, None], axis=1)[:, 0] for end in ends]
     some = np.asarray(atom.any(axis=1))
-    both = np.where(some[:, None], np.stack(found, axis=1), np.nan)
+    both = np.where(some[:, None], np.stack(values, axis=1), np.nan)
     times = np.stack(
         [_near(worlds[::-1], each[:, None]).sum(axis=1) for each in np.moveaxis(both, 1, 0)]
     )
@@ -223,73 +231,75 @@ def _atoms(worlds: Floats, size: Floats) -> Floats:
 
 
 def _grids(worlds: Floats, size: Floats) -> tuple[Floats, Floats]:
-    """Steps of the grids on which coordinates lie in either world, and a point of each, (2, d)."""
+    """Step of the grid of each coordinate in each world, and a point on it, (2, d) each."""
     unit = size * _SINGLE
     base = worlds[:, :1]
     whole = np.rint((worlds[:, :_GRIDDED] - base) / unit)
     gaps = np.diff(np.sort(whole, axis=1), axis=1)
-    least = np.where(gaps > 0, gaps, np.inf).min(axis=1)
+    smallest = np.where(gaps > 0, gaps, np.inf).min(axis=1)
     reach = whole.max(axis=1) - whole.min(axis=1)
-    count = np.rint(reach / least)
+    count = np.rint(reach / smallest)
     step = np.where(count > 0, reach / np.maximum(count, 1), np.inf) * unit
     off = _off(worlds - base, step[:, None])
-    fits = (np.abs(off) < _NEAR).all(axis=1) & (least > 2 / _NEAR) & np.isfinite(step)
+    fits = (np.abs(off) < _NEAR).all(axis=1) & (smallest > 2 / _NEAR) & np.isfinite(step)
     return np.where(fits, step, 0.0), base[:, 0]
 
 
 def _off(x: Floats, step: Floats) -> Floats:
-    """How far ``x`` is from a multiple of ``step``, in steps; 0 of infinite ones."""
+    """Signed distance of ``x`` from the nearest multiple of ``step``, in steps; 0 if infinite."""
     steps = x / step
     return np.asarray(steps - np.rint(steps))
 
 
 Rule = Callable[[Floats], Floats]
-"""Numbers (n,) for features (n, f), larger in the first world."""
-_MIDDLE = (0.1, 0.9)  # quantiles beyond which a feature does not set its scale
-_FARTHEST = 10.0  # deviations that a feature counts: beyond, it is as far
-_FEWEST_RUNS, _TREES_SURE = 100, 2.0  # pilot runs of a world of which trees can learn, and errors
-_LEAST = 1e-8  # variance of a weighted sum of features within a world, less counts as this
-_CLEARLY = 1.25  # times the bound that is expected of the fitted rule
-_CAUTION = 1.0  # deviations held against a vote: a few rules compete, and not hundreds of cuts
+"""Computes numbers (n,) from features (n, f), larger in the first world."""
+_MIDDLE = (0.1, 0.9)  # quantiles between which the scale of a feature is measured
+_FARTHEST = 10.0  # standardised features are clipped at this many deviations
+# Pilot runs per world from which trees can learn, and the errors of a sure gain.
+_FEWEST_RUNS, _TREES_SURE = 100, 2.0
+_LEAST = 1e-8  # smallest variance of a weighted sum of features within a world
+_CLEARLY = 1.25  # a vote's bound must be this many times that of the fitted rule
+_CAUTION = 1.0  # deviations subtracted from a vote's bound: few rules compete, not hundreds
 _VOTES_IN_WORDS = (
     "by the shape of their noise",
     "by values and grids of one world only",
     "by numbers outside of the range of one world",
 )
-_FLAT = 1e-3  # deviation of a whitened feature over both worlds, less is nothing but rounding
+_FLAT = 1e-3  # deviation of a whitened feature over both worlds; a smaller one is due to rounding
 
 
-def best_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """The rule for features (n, f) of either world, and which one it is.
+def learn_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
+    """Learns a rule from features (n, f) of each world; returns it with words that describe it.
 
-    One feature alone, if that keeps the worlds farther apart than it varies within them; or
-    gradient-boosted trees, if one half of the runs teaches these to tell the worlds of the other
-    half apart better than a logistic regression does, by more than chance; else that.
+    The rule is a single feature, if its gap between the worlds exceeds its range within each.
+    Otherwise it is gradient-boosted trees, if trees trained on one half of the runs distinguish the
+    worlds of the other half better than a logistic regression does, by more than chance. Otherwise
+    it is that logistic regression.
     """
     alone = WeightedSum.of_one(first, second)
     if alone is not None:
-        return alone, "of which one number keeps the worlds apart"
+        return alone, "of which one number separates the worlds"
     if _trees_win(first, second):
-        return boosted(first, second), "weighed by gradient-boosted trees"
+        return fit_boosted_trees(first, second), "weighed by gradient-boosted trees"
     return WeightedSum.fitted(first, second), "weighed by a logistic regression"
 
 
-def logistic(first: Floats, second: Floats) -> tuple[Rule, str]:
-    """The logistic regression of the world on features, which needs no word."""
+def fit_logistic_rule(first: Floats, second: Floats) -> tuple[Rule, str]:
+    """Learns a logistic regression of the world on features; returns it with empty words."""
     return WeightedSum.fitted(first, second), ""
 
 
-def rule_or_vote(
+def choose_rule_or_vote(
     fitted: Callable[..., tuple[Rule, str]],
     first: Floats,
     second: Floats,
     votes: int,
     budget: SampleBudget,
 ) -> tuple[Rule, str]:
-    """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of them.
+    """The rule that is ``fitted`` to features (n, f), or one of the last ``votes`` of the features.
 
-    A vote is a rule as it is, of which nothing is fitted here. It is taken where all runs promise a
-    clearly larger bound of it than the second half does of the rule that the first half gives.
+    A vote is a rule by itself, without a fit. It is selected if its expected bound on all runs is
+    clearly larger than that of the rule fitted to the first half, evaluated on the second half.
     """
     rest = first.shape[1] - votes
 
@@ -302,25 +312,25 @@ def rule_or_vote(
 
     def expected(rule: Rule, start: int = 0) -> float:
         number = Number("vote", lambda x: x)
-        found = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
-        return max((bound for bound, _ in found), default=0.0)
+        rules = candidate_rules(number, rule(first[start:]), rule(second[start:]), bold)
+        return max((bound for bound, _ in rules), default=0.0)
 
     tried = [(expected(_column(rest + place)), place) for place in range(votes)]
-    most, place = max(tried, default=(0.0, 0))
-    if most <= 0 or most <= _CLEARLY * expected(weighed(slice(half))[0], half):
+    best_bound, place = max(tried, default=(0.0, 0))
+    if best_bound <= 0 or best_bound <= _CLEARLY * expected(weighed(slice(half))[0], half):
         return weighed(slice(None))
     return _column(
         rest + place
-    ), f"of which the votes of coordinates tell most, {_VOTES_IN_WORDS[place]}"
+    ), f"of which votes of coordinates are the best rule, {_VOTES_IN_WORDS[place]}"
 
 
 def _column(place: int) -> Rule:
-    return lambda features: rounded(features[:, place])
+    return lambda features: round_to_size(features[:, place])
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """A weighted sum of standardised features, larger in the first world."""
+    """A weighted sum of standardised features that is larger in the first world."""
 
     center: Floats
     scale: Floats
@@ -328,7 +338,7 @@ class WeightedSum:
 
     @classmethod
     def fitted(cls, first: Floats, second: Floats) -> WeightedSum:
-        """The logistic regression of the world on features, whitened, without their tails."""
+        """Fits a logistic regression of the world on whitened features without their tails."""
         both = np.concatenate([first, second])
         low, high = np.quantile(both, _MIDDLE, axis=0)
         middle = np.clip(both, low, high)
@@ -338,62 +348,68 @@ class WeightedSum:
         rule = cls(center, scale, np.ones(both.shape[1]))
         worlds = [rule.standard(each) for each in (first, second)]
         white = _whitening(np.concatenate([each - each.mean(axis=0) for each in worlds]))
-        ours = np.repeat([1.0, 0.0], [len(first), len(second)])
+        is_first = np.repeat([1.0, 0.0], [len(first), len(second)])
         features = np.concatenate(worlds) @ white
         features[:, features.std(axis=0) < _FLAT] = 0.0
         features = np.column_stack([features, np.ones(len(both))])
-        weights = statistics.fitted(features, ours, 1.0 - ours)
+        weights = statistics.fit_logistic(features, is_first, 1.0 - is_first)
         weights = white @ weights[:-1]
-        return cls(center, scale, rounded(weights / max(float(np.abs(weights).max()), 1e-300)))
+        return cls(
+            center, scale, round_to_size(weights / max(float(np.abs(weights).max()), 1e-300))
+        )
 
     @classmethod
     def of_one(cls, first: Floats, second: Floats) -> WeightedSum | None:
-        """The feature whose worlds are farthest apart, if that is more than it varies in either."""
-        (low, top), (least, most) = (
+        """The feature with the largest gap between the worlds, relative to its range in each.
+
+        None if no gap exceeds the range.
+        """
+        (low, top), (floor, ceiling) = (
             (each.min(axis=0), each.max(axis=0)) for each in (first, second)
         )
-        gap, spread = np.maximum(low - most, least - top), np.maximum(top - low, most - least)
-        scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(least + most))  # less is rounding
+        gap, spread = np.maximum(low - ceiling, floor - top), np.maximum(top - low, ceiling - floor)
+        scale = 1e-9 * np.maximum(np.abs(low + top), np.abs(floor + ceiling))  # less is rounding
         margins = gap / np.maximum(np.maximum(spread, scale), np.finfo(float).tiny)
         best = int(np.argmax(margins))
         if margins[best] <= 1.0:
             return None
         weights = np.zeros(first.shape[1])
-        weights[best] = 1.0 if low[best] > most[best] else -1.0
+        weights[best] = 1.0 if low[best] > ceiling[best] else -1.0
         width = np.where(weights, gap + spread, np.inf)
-        return cls((low + most) / 2, width, weights)
+        return cls((low + ceiling) / 2, width, weights)
 
     def standard(self, features: Floats) -> Floats:
-        """Features in deviations from the centre."""
-        return rounded(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
+        """Standardised features: deviations from the centre, clipped."""
+        return round_to_size(np.clip((features - self.center) / self.scale, -_FARTHEST, _FARTHEST))
 
     def __call__(self, features: Floats) -> Floats:
         """Numbers (n,) for features (n, f)."""
-        return rounded(self.standard(features) @ self.weights)
+        return round_to_size(self.standard(features) @ self.weights)
 
 
 def _trees_win(first: Floats, second: Floats) -> bool:
-    """Whether trees rank worlds better than a weighted sum does, on a half that taught neither.
+    """Whether trees rank the worlds better than a weighted sum, on runs that trained neither.
 
-    By the share of pairs of runs, one of each world, that are told from each other.
+    The criterion is the share of pairs of runs, one of each world, in the right order.
     """
     half = min(len(first), len(second)) // 2
     if 2 * half < _FEWEST_RUNS:
         return False
     shares = []
-    for fitted in (WeightedSum.fitted, boosted):
+    for fitted in (WeightedSum.fitted, fit_boosted_trees):
         score = fitted(first[:half], second[:half])
-        ours, theirs = score(first[half:]), np.sort(score(second[half:]))
-        below = np.searchsorted(theirs, ours, "left") + np.searchsorted(theirs, ours, "right")
-        shares.append(below / (2 * len(theirs)))
+        a, b = score(first[half:]), np.sort(score(second[half:]))
+        below = np.searchsorted(b, a, "left") + np.searchsorted(b, a, "right")
+        shares.append(below / (2 * len(b)))
     gain = shares[1] - shares[0]
     return bool(gain.mean() > _TREES_SURE * gain.std() / np.sqrt(len(gain)) + 1e-12)
 
 
 def _whitening(deviations: Floats) -> Floats:
-    """(f, f): features times it are uncorrelated, of variance 1 at most, as ``deviations`` are.
+    """A matrix (f, f) that whitens features as ``deviations`` (n, f): variances are 1 at most.
 
-    Otherwise the penalty of the regression would hide what only a difference of features tells.
+    Without it, the penalty of the regression would suppress a signal that lies in a difference of
+    features.
     """
     variances, axes = np.linalg.eigh(deviations.T @ deviations / len(deviations))
     return np.asarray(axes / np.sqrt(np.maximum(variances, _LEAST)))

@@ -1,4 +1,4 @@
-"""The randomizer under test, whatever its calling convention, as a source of checked outputs."""
+"""A randomizer under test, with any calling convention, as a source of checked outputs."""
 
 from __future__ import annotations
 
@@ -16,39 +16,43 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.auditor.worlds.fields import Fields, opaque, plain
 from fedrec_auditor.auditor.worlds.worlds import Worlds, check_one_shape, checked_outputs
-from fedrec_auditor.targets.mechanisms.base import plainly
+from fedrec_auditor.targets.mechanisms.base import describe
 from fedrec_auditor.targets.wrapped.client import message_of
 
 T = TypeVar("T")
 ONE_REPORT = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
-"""What a bound on a sampler speaks of: one output, any pair of inputs."""
+"""Scope of a bound on a sampler: one output, any pair of inputs."""
 
 
-# Answers of each input that are looked at for what they are made of, at the least.
+# Fewest answers per input that are examined for their form.
 _LOOKED_AT = 32
-# Outputs of an input that one call is for before the inputs take turns: at most, and at least, for
-# of few there are to be some turns.
+# Most and fewest outputs of one call before another input's turn; at least about `_TURNS` turns are
+# made if there are enough outputs.
 TOGETHER, LEAST_TOGETHER, _TURNS = 512, 16, 64
-# Entries of an array that is read as a list, at most.
+# Most entries of an array that is read as a list.
 _SHORT = 64
-# How often answers of a form that nobody had seen may come before they are an error.
+# Number of attempts, each of which may end with answers of a new form.
 _FORMS = 4
-# Calls for one output that follow each other for one input, of which checks compare neighbours.
+# Successive calls for one output of one input; checks compare neighbours among these.
 _RUN = 12
 
 
 class UnreadForm(InputError):
-    """Answers of a form that is not read: the first ``answers`` that were looked at had another."""
+    """Answers have a form that is not read, because the answers examined first had another form.
+
+    ``answers`` are those of the new form.
+    """
 
     def __init__(self, message: str, answers: Sequence[Any]) -> None:
         super().__init__(message)
         self.answers = answers
 
 
-def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
-    """What ``attempt`` returns; where answers of another form come, it begins again, told of them.
+def retry_on_new_form(attempt: Callable[[list[Any]], T]) -> T:
+    """Calls ``attempt`` and returns its result; starts it again if answers have a new form.
 
-    What a first attempt drew is thrown away, so a form that is rare costs draws and no confidence.
+    ``attempt`` gets the list of answers whose form was not read before. Draws of a failed attempt
+    are discarded, so a rare form costs draws but no confidence.
     """
     unread: list[Any] = []
     for _ in range(_FORMS):
@@ -60,41 +64,44 @@ def beginning_again(attempt: Callable[[list[Any]], T]) -> T:
     raise last
 
 
-class UsedUp(InputError):
-    """No more outputs may be drawn: it says nothing of the randomizer."""
+class AllowanceExceeded(InputError):
+    """The allowed number of outputs is used up; this says nothing about the randomizer."""
 
 
 @dataclass(slots=True)
 class Allowance:
-    """How many more outputs may be drawn, of ``most``; ``UsedUp`` once none may."""
+    """A budget of ``limit`` outputs, of which ``used`` are drawn; beyond it AllowanceExceeded."""
 
-    most: float = math.inf
+    limit: float = math.inf
     used: int = 0
 
     @property
-    def left(self) -> float:
-        """How many more, infinitely many if nothing bounds them."""
-        return self.most - self.used
+    def remaining(self) -> float:
+        """Number of outputs that may still be drawn; infinite without a limit."""
+        return self.limit - self.used
 
     def spend(self, outputs: int) -> None:
-        """Count so many more."""
+        """Counts ``outputs`` more outputs; ``AllowanceExceeded`` beyond the limit."""
         self.used += outputs
-        if self.used > self.most:
-            raise UsedUp(
-                f"Expected more than the {self.most:,} draws that are its share, which is too few "
-                "for it. Raise samples, or seconds."
+        if self.used > self.limit:
+            raise AllowanceExceeded(
+                f"Expected a share of more than {self.limit:,} draws, which this needs. "
+                "Raise samples, or seconds."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A randomizer that gives independent outputs for an input, drawn from a generator.
+    """A randomizer that returns independent outputs for an input, drawn from a generator.
 
-    ``call`` takes (value, rng, size) if ``sized``, else (value, rng) for one output at a time.
-    ``allowance`` bounds the draws. ``reader`` reads answers that are no arrays.
-    ``raising`` says that a call may raise, which is an answer then: {"raised": its class}.
-    ``opaque`` says that answers are texts or bytes that never repeat; see ``fields.opaque``.
-    ``least`` outputs, or more, are asked for in one call where calls are for many.
+    name: its name.
+    call: takes (value, rng, size) if ``sized``, otherwise (value, rng) for one output.
+    sized: whether one call returns many outputs.
+    allowance: limit of the number of outputs.
+    reader: reads answers that are not arrays; None if there are no such answers.
+    raising: whether a call may raise; the answer is then {"raised": name of the exception's class}.
+    opaque: whether answers are texts or bytes that never repeat; see ``fields.opaque``.
+    min_together: fewest outputs per call, if calls are for many.
     """
 
     name: str
@@ -104,11 +111,11 @@ class Sampler:
     reader: Fields | None = None
     raising: bool = False
     opaque: bool = False
-    least: int = LEAST_TOGETHER
+    min_together: int = LEAST_TOGETHER
 
     @classmethod
     def of(cls, randomizer: Any) -> Sampler:
-        """Wrap a ``Mechanism`` or a callable; InputError for anything else."""
+        """Wraps a ``Mechanism`` or a callable; InputError for anything else."""
         randomize = getattr(randomizer, "randomize", None)
         if callable(randomize) and hasattr(randomizer, "log_prob"):
             return cls(
@@ -123,25 +130,26 @@ class Sampler:
         return cls(name, randomizer, _takes_size(randomizer))
 
     def answer(self, value: Any, rng: np.random.Generator, size: int) -> Any:
-        """Call it for ``size`` outputs and return what came, as it came; InputError if it raised.
+        """Calls the randomizer for ``size`` outputs and returns its answer unchanged.
 
-        A list of single answers if it takes no size. InputError beyond its allowance. Every call
-        gets the input as it was given: what a call writes into it does not reach the next.
+        The answer is a list of single answers if the randomizer takes no size. Every call gets a
+        fresh copy of the input, so that a call's changes to it do not reach the next call.
+        InputError if a call raises, or beyond the allowance.
         """
         self.allowance.spend(size)
         if self.sized:
-            return self._called(value, rng, size)
+            return self._call_once(value, rng, size)
         answers = []
         for _ in range(size):
             try:
-                answers.append(self._called(value, rng))
+                answers.append(self._call_once(value, rng))
             except UnreadForm as error:
                 if not self.raising:
                     raise
                 answers += error.answers
         return answers
 
-    def _called(self, value: Any, *arguments: Any) -> Any:
+    def _call_once(self, value: Any, *arguments: Any) -> Any:
         try:
             return self.call(_fresh(value), *arguments)
         except (Exception, SystemExit) as error:
@@ -152,9 +160,10 @@ class Sampler:
             ) from error
 
     def draw(self, value: Any, rng: np.random.Generator, size: int) -> NDArray[Any]:
-        """``size`` outputs for ``value``, (size, *output shape): numbers, booleans or strings.
+        """Draws ``size`` outputs for ``value``, (size, *output shape): numbers, booleans, strings.
 
-        InputError if it raised, or gave another number of outputs, ragged ones, objects or NaN.
+        InputError if a call raises, or returns another number of outputs, ragged outputs, objects
+        or NaN.
         """
         return self._read(value, self.answer(value, rng, size), size)
 
@@ -175,15 +184,17 @@ class Sampler:
         order: NDArray[np.integer[Any]],
         rngs: Sequence[np.random.Generator],
     ) -> dict[int, NDArray[Any]]:
-        """An output for ``inputs[place]`` for each ``place`` of ``order``, by place.
+        """Draws an output of ``inputs[place]`` for each ``place`` in ``order``, grouped by place.
 
-        Each input draws from a generator of its own. One output a call comes in the order itself;
-        calls for many outputs take turns, some ``TOGETHER`` outputs at a time at most.
+        ``rngs`` holds one generator per input. Calls for one output follow ``order`` exactly; calls
+        for many outputs take turns, with at most ``TOGETHER`` outputs each.
         """
         if self.sized:
             parts: dict[int, list[NDArray[Any]]] = {}
-            each = min(TOGETHER, max(self.least, len(order) // len(inputs) // _TURNS))
-            step = each * len(inputs)
+            size_of_turn = min(
+                TOGETHER, max(self.min_together, len(order) // len(inputs) // _TURNS)
+            )
+            step = size_of_turn * len(inputs)
             for start in range(0, len(order), step):
                 places, counts = np.unique(order[start : start + step], return_counts=True)
                 for turn in rngs[0].permutation(len(places)).tolist():
@@ -203,25 +214,26 @@ class Sampler:
 
     @property
     def fields(self) -> Fields | None:
-        """What answers are read as, if they are structures whose fields are read."""
+        """The fields of answers, if answers are structures that are read by field."""
         return self.reader if self.reader is not None and self.reader.paths else None
 
-    def reading(
+    def with_reader(
         self,
         inputs: Sequence[Any],
         rng: np.random.Generator,
         looks: int = _LOOKED_AT,
         unread: Sequence[Any] = (),
     ) -> Sampler:
-        """The same randomizer, whose answers are read as fields if some for ``inputs`` ask for it.
+        """A copy that reads answers by field if some answers for ``inputs`` are structured.
 
-        Dictionaries, null, lists of several lengths, text beside numbers, JSON, text of several
-        words, bytes, NaN and calls that raise. ``looks`` answers of each input decide, and those
-        that were ``unread`` before; see ``beginning_again``. A callable for many outputs that
-        raised is called for one at a time. InputError where all answers raise for an input.
+        Structured answers are dictionaries, null, lists of several lengths, text beside numbers,
+        JSON, text of several words, bytes, NaN, and exceptions. The first ``looks`` answers of each
+        input decide, and ``unread`` answers of earlier attempts; see ``retry_on_new_form``. A
+        callable for many outputs that raised is called for one output at a time. InputError if
+        every call raises for some input.
         """
-        alone = self.singly() if self.sized and any(map(_raised, unread)) else self
-        answers = replace(alone, raising=True)._looked_at(inputs, rng, max(looks, _LOOKED_AT))
+        alone = self.one_by_one() if self.sized and any(map(_raised, unread)) else self
+        answers = replace(alone, raising=True)._examine(inputs, rng, max(looks, _LOOKED_AT))
         answers += unread
         return replace(
             alone,
@@ -231,14 +243,14 @@ class Sampler:
         )
 
     def whole(self, inputs: Sequence[Any], rng: np.random.Generator) -> Sampler:
-        """The same randomizer, whose answers are words if some are no arrays and no text.
+        """A copy that reads each answer as one word, if some answers are neither arrays nor text.
 
-        For who is to be asked about whole answers.
+        Distributions that take whole answers need such a copy.
         """
-        answers = self._looked_at(inputs, rng, _LOOKED_AT)
+        answers = self._examine(inputs, rng, _LOOKED_AT)
         return replace(self, reader=self.reader or Fields.of(answers, whole=True))
 
-    def _looked_at(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
+    def _examine(self, inputs: Sequence[Any], rng: np.random.Generator, looks: int) -> list[Any]:
         answers: list[Any] = []
         arrays = []
         for value, child in zip(inputs, rng.spawn(len(inputs)), strict=True):
@@ -246,8 +258,8 @@ class Sampler:
             if isinstance(answer, (list, tuple)):
                 if answer and all(map(_raised, answer)):
                     try:
-                        self._called(value, child)
-                    except UnreadForm as error:  # the input is none
+                        self._call_once(value, child)
+                    except UnreadForm as error:  # the input is not valid
                         raise InputError(str(error)) from error
                 answers += answer
             elif isinstance(answer, np.ndarray) and answer.ndim:
@@ -261,30 +273,30 @@ class Sampler:
     def draws(
         self, inputs: Sequence[Any], seeds: Sequence[np.random.SeedSequence], size: int
     ) -> list[NDArray[Any]]:
-        """``size`` outputs for each of ``inputs``, drawn from a seed of its own.
+        """Draws ``size`` outputs for each of ``inputs``, each from its own seed.
 
-        The inputs take turns, in an order that is the same for every seed: see ``turns`` where a
-        call gives one output.
+        The inputs take turns, in an order that is the same for every seed; see ``turns`` for calls
+        that return one output.
         """
         rngs = [np.random.default_rng(seed) for seed in seeds]
         every = np.tile(np.arange(len(inputs)), size)
         drawn = self.mixed(inputs, every if self.sized else turns(len(inputs), size), rngs)
         return [drawn[place] for place in range(len(inputs))]
 
-    def singly(self) -> Sampler:
-        """The same randomizer, of which every call is for one output."""
+    def one_by_one(self) -> Sampler:
+        """A copy that makes a separate call for each output."""
         many = self.call
         return replace(self, call=lambda value, rng: many(value, rng, 1)[0], sized=False)
 
-    def allowed(self, most: float) -> Sampler:
-        """A copy for at most ``most`` outputs in all."""
+    def limited_to(self, most: float) -> Sampler:
+        """A copy that may draw at most ``most`` outputs in all."""
         return replace(self, allowance=Allowance(most))
 
     def shapes(self) -> Sampler:
-        """The same randomizer, of whose outputs only the shape is shown, as a word.
+        """A sampler whose outputs are only the shapes of this one's outputs, as words.
 
-        InputError once the shape of an input changes: outputs of one call have one shape, so they
-        would be no independent draws of it.
+        InputError if the shape changes for one input: outputs of one call have the same shape, so
+        they would not be independent draws of it.
         """
         known: dict[str, tuple[int, ...]] = {}
 
@@ -297,9 +309,9 @@ class Sampler:
         return Sampler(self.name, call, True)
 
     def worlds(self, inputs: Sequence[Any]) -> Worlds:
-        """A world for each of ``inputs``: the outputs of this randomizer for it."""
+        """One world per input: its outputs are those of this randomizer for the input."""
         return Worlds(
-            names=tuple(plainly(value) for value in inputs),
+            names=tuple(describe(value) for value in inputs),
             scope=ONE_REPORT,
             draw=lambda world, size, rng: self.draw(inputs[world], rng, size),
             fields=self.fields,
@@ -308,13 +320,13 @@ class Sampler:
 
 
 def _as_list(answer: Any) -> Any:
-    """A short array as a list, which may have several lengths."""
+    """A short array as a list; lists may have several lengths."""
     short = isinstance(answer, np.ndarray) and answer.ndim == 1 and len(answer) <= _SHORT
     return answer.tolist() if short else answer
 
 
 def turns(inputs: int, size: int) -> NDArray[np.intp]:
-    """The input of each of ``size`` calls an input, in runs of ``_RUN`` calls in random order."""
+    """Order of ``size`` calls per input: runs of ``_RUN`` calls for one input, in random order."""
     places = np.arange(inputs)
     shuffled = np.random.default_rng(size).permutation(np.repeat(places, -(-size // _RUN)))
     order = np.repeat(shuffled, _RUN)
@@ -337,12 +349,12 @@ def _takes_size(randomizer: Callable[..., Any]) -> bool:
 
 
 def _fresh(value: Any) -> Any:
-    """A copy of what a call could change; the thing itself if it cannot be copied."""
+    """A copy of an input that a call could change; the input itself if it cannot be copied."""
     if isinstance(value, (int, float, str, bytes, np.generic)):
         return value
     if type(value) is np.ndarray and value.dtype != object:
         return value.copy()
     try:
         return copy.deepcopy(value)
-    except Exception:  # whatever a foreign class raises
+    except Exception:  # a foreign class may raise anything
         return value

@@ -1,4 +1,4 @@
-"""Scores of canaries that were saved, wherever they come from, and the epsilon that they show."""
+"""Lower bounds on epsilon from saved scores of canaries, from any source."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from scipy import stats
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES, Estimator
+from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES, Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import AllThresholds
 from fedrec_auditor.auditor.worlds.guesses import ThresholdBand
-from fedrec_auditor.auditor.worlds.one_run import AUTO, FEWEST_CANARIES, OneRun, with_coins
+from fedrec_auditor.auditor.worlds.one_run import AUTO, MIN_CANARIES, OneRun, with_coins
 from fedrec_auditor.auditor.worlds.worlds import Worlds, as_array, check_seed, checked_outputs
 from fedrec_auditor.targets.recorded.tensors import NumpyArchive
 
 
 class ScoreArchive(NumpyArchive):
-    """Saved scores of canaries and their names, all read at once, with a limit to their bytes."""
+    """An npz file of canaries' scores and identifiers, read at once up to a limit in bytes."""
 
     most = 2**31
     only = ("in_scores", "out_scores", "in_ids", "out_ids")
@@ -37,44 +37,45 @@ class ScoreArchive(NumpyArchive):
 
 
 def read_scores(path: Path) -> Mapping[str, NDArray[Any]]:
-    """The arrays ``in_scores`` and ``out_scores`` of an npz file, with ``in_ids`` and ``out_ids``.
+    """Reads ``in_scores`` and ``out_scores`` of an npz file, and ``in_ids`` and ``out_ids`` if any.
 
-    Nothing is unpickled. InputError for another file.
+    Nothing is unpickled. InputError if the file is not such an archive.
     """
     try:
-        found = ScoreArchive(Path(os.path.realpath(path))).index
+        arrays = ScoreArchive(Path(os.path.realpath(path))).index
     except InputError as error:
         raise InputError(
             f"{error} Scores are written by numpy.savez(path, in_scores=..., out_scores=...)."
         ) from error
-    missing = [name for name in ScoreArchive.only[:2] if name not in found]
+    missing = [name for name in ScoreArchive.only[:2] if name not in arrays]
     if missing:
         raise InputError(
             f"Expected the arrays in_scores and out_scores in {str(path)!r}, got no "
             f"{' and no '.join(missing)}. Add what is missing."
         )
-    return found
+    return arrays
 
 
-# Numbers closer than this share of their size are one: single precision, rounded twice.
+# Numbers with a smaller relative difference count as equal: single precision, rounded twice.
 _SAME = 2.0**-22
-# Numbers of so few significant digits, bits, or denominators are of a discrete distribution.
+# Numbers of at most this many decimal digits, bits, or this denominator are taken as discrete.
 _DIGITS, _BITS, _DENOMINATORS = 5, 12, 1_000
-# Scores that may come again, at least and as a share of a side, beside so many times those that do
-# by chance, by the numbers that are up to so many times as far from each other.
+# Repeated scores that are accepted: this number or this share of a side, plus `_TIMES` times the
+# expected number by chance, estimated from gaps of up to `_FARTHER` times `_SAME`.
 _FEW_REPEATS, _SHARE, _TIMES, _FARTHER = 2, 0.01, 2.0, 8
-_CHANCE = 1e-9  # of equal counts by chance
+_CHANCE = 1e-9  # probability below which equal counts are not by chance
 
 
 def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
-    """InputError if scores (n, ...) and (m, ...) of two sides come again as no independent ones do.
+    """Refuses scores (n, ...) and (m, ...) of two sides that repeat as independent ones do not.
 
-    Each value equally often, or r, 2r, 3r times: of independent draws of any discrete distribution
-    k values are seen in multiples of r with a chance of at most (2r)^(-(k-1)/2), about that of so
-    many Poisson counts at their likeliest. Or numbers of many digits that come again on their own
-    side and not on the other: of a continuous distribution as many are as near as that to each
-    other, and a little farther. Whole numbers, short decimals, short binary numbers and fractions
-    of a small denominator may come again. Equal but for rounding to single precision is equal.
+    InputError in two cases. First, if each value occurs equally often, or r, 2r, 3r times: in
+    independent draws of any discrete distribution, k values all occur in multiples of r with
+    probability at most (2r)^(-(k-1)/2), about that of k Poisson counts at their likeliest. Second,
+    if numbers of many digits repeat on their own side and not on the other: in a continuous
+    distribution, as many pairs are a little farther apart as are that close. Whole numbers, short
+    decimals, short binary numbers and fractions of a small denominator may repeat. Numbers that
+    differ by rounding to single precision count as equal.
     """
     sides = [each.reshape(len(each), -1) for each in (inside, outside)]
     codes = _codes(np.concatenate(sides))
@@ -86,26 +87,26 @@ def check_repeats(inside: NDArray[Any], outside: NDArray[Any]) -> None:
     )
     continuous = _continuous(np.concatenate(sides))
     names = ("in", "out")
-    for own, other, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
-        seen, n = own[own > 0], len(rows)
-        again = int((own - 1)[(own > 0) & (other == 0)].sum())
-        times = int(np.gcd.reduce(seen))
-        chance = -(len(seen) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
+    for here, there, rows, where in zip(counts, counts[::-1], sides, names, strict=True):
+        sizes, n = here[here > 0], len(rows)
+        repeated = int((here - 1)[(here > 0) & (there == 0)].sum())
+        times = int(np.gcd.reduce(sizes))
+        chance = -(len(sizes) - 1) / 2 * math.log(2 * times) if times > 1 else 0.0
         why = ""
         if chance < math.log(_CHANCE):
-            why = f"each {times} times or a multiple of it, as no independent draws come"
-        elif continuous and again > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _by_chance(rows):
-            why = f"{again:,} of them again, of more digits than come again by chance"
+            why = f"each {times} times or a multiple of it, which independent draws are not"
+        elif continuous and repeated > max(_FEW_REPEATS, _SHARE * n) + _TIMES * _by_chance(rows):
+            why = f"{repeated:,} of them repeated, with more digits than repeat by chance"
         if why:
             raise InputError(
-                f"Expected a score of each training (or canary), once, got {len(seen):,} different "
-                f"ones among {n:,} with the canary {where}, {why}. Keep one of each; if all are of "
-                "trainings (or canaries) of their own, say so: --repeats, or repeats=True."
+                f"Expected one score per training (or canary), got {len(sizes):,} distinct scores "
+                f"among {n:,} with the canary {where}, {why}. Keep one of each; if every score is "
+                "of a training (or canary) of its own, say so: --repeats, or repeats=True."
             )
 
 
 def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
-    """A number for each of ``rows`` (n, d), the same for those that are equal but for rounding."""
+    """Group number (n,) of each of ``rows`` (n, d); rows equal up to rounding share a group."""
     columns = []
     for column in rows.T.astype(np.float64):
         values, place = np.unique(column, return_inverse=True)
@@ -117,7 +118,10 @@ def _codes(rows: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _by_chance(rows: NDArray[Any]) -> float:
-    """How many of ``rows`` (n, d) come as near another as equal ones, of a continuous density."""
+    """Expected number of ``rows`` (n, d) that are equal by chance, for a continuous density.
+
+    The estimate is the number of slightly larger gaps, scaled.
+    """
     found = []
     for column in rows.T.astype(np.float64):
         values = np.unique(column[np.isfinite(column)])
@@ -127,7 +131,7 @@ def _by_chance(rows: NDArray[Any]) -> float:
 
 
 def _continuous(rows: NDArray[Any]) -> bool:
-    """Whether numbers of some column look as if drawn from a continuous distribution."""
+    """Whether the numbers of some column seem to come from a continuous distribution."""
     return rows.dtype.kind == "f" and any(map(_many_digits, rows.T))
 
 
@@ -149,20 +153,20 @@ CANARY_USER = Scope(
     vantage=Vantage.RELEASE,
     horizon=Horizon.TRAINING,
 )
-"""What scores speak of unless their owner says otherwise: a user in or out of a training."""
+"""Default scope of a bound from scores: a user added to or removed from a training."""
 _NAMES = ("the canary is in", "the canary is out")
 _FEW, _UNEVEN = 200, 4
-"""Of fewer scores, with more than so many times as many beside, a coin would leave too many over.
-"""
-_UNFAIR = 1e-9  # fair coins fall so unevenly, or more so, with this probability
+"""With fewer than ``_FEW`` scores on one side and more than ``_UNEVEN`` times as many on the
+other, a random choice of the side of each draw would leave too many scores unused."""
+_UNFAIR = 1e-9  # probability below which inclusions are not by fair coins
 
 
 class _Scores(ABC):
     @abstractmethod
-    def _asked(
+    def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
-        """The estimator of this name, the worlds, draws of each, and what they are drawn by."""
+        """The estimator of this name, the worlds, the draws per world, and a generator for them."""
 
     def bound(
         self,
@@ -173,23 +177,24 @@ class _Scores(ABC):
         scope: Scope = CANARY_USER,
         seed: int = 0,
     ) -> Bound:
-        """The lower bound on epsilon by the estimator of this name, see ``from_scores``.
+        """The lower bound on epsilon by the estimator of this name; see ``from_scores``.
 
-        InputError for an estimator, a delta, a confidence or a seed that is none.
+        InputError for an unknown estimator and an invalid delta, confidence or seed.
         """
         rng = np.random.default_rng(check_seed(seed))
-        member, worlds, samples, rest = self._asked(estimator, scope, rng)
+        member, worlds, samples, rest = self._prepare(estimator, scope, rng)
         return member.bound(worlds, delta=delta, confidence=confidence, samples=samples, rng=rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryScores(_Scores):
-    """Scores with a canary in and scores without, from trainings that are independent.
+    """Scores of independent trainings, with a canary in and with it out.
 
-    ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row a training. Identifiers
-    say whose score it is, (n,) and (m,), where that is known: a coin belongs to one, so none may
-    come twice on a side. InputError for NaN, other than numbers, fewer than
-    ``FEWEST_SAMPLES`` scores of a side, and identifiers that are missing or come twice.
+    ``inside`` (n, *shape) and ``outside`` (m, *shape) are numbers, one row per training.
+    Identifiers (n,) and (m,), if known, name the canary of each score; a canary has one score per
+    side, so an identifier may not occur twice on a side. InputError for NaN, for other types than
+    numbers, for fewer than ``MIN_SAMPLES`` scores on a side, and for missing or repeated
+    identifiers.
 
     >>> rng = np.random.default_rng(0)
     >>> scores = CanaryScores.of(rng.normal(1.0, size=1000), rng.normal(0.0, size=1000))
@@ -211,9 +216,9 @@ class CanaryScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Scores from arrays or lists; see above, and ``from_scores`` for ``repeats``."""
-        inside = _checked(in_scores, in_ids, "the canary in", FEWEST_SAMPLES)
-        outside = _checked(out_scores, out_ids, "the canary out", FEWEST_SAMPLES)
+        """Checks scores in arrays or lists; see the class, and ``from_scores`` for ``repeats``."""
+        inside = _checked(in_scores, in_ids, "the canary in", MIN_SAMPLES)
+        outside = _checked(out_scores, out_ids, "the canary out", MIN_SAMPLES)
         _check_alike(inside, outside, in_ids, out_ids)
         if not repeats:
             check_repeats(inside, outside)
@@ -221,25 +226,25 @@ class CanaryScores(_Scores):
 
     @property
     def size(self) -> int:
-        """How many there are of the fewer side."""
+        """Number of scores on the smaller side."""
         return min(len(self.inside), len(self.outside))
 
     @property
     def estimator(self) -> str:
-        """The default: the one that shows most of so many scores, whatever they are."""
+        """Name of the default estimator for scores of this number."""
         if self.size < _FEW and len(self.inside) + len(self.outside) > (_UNEVEN + 1) * self.size:
             return "all-thresholds"
         return "joint-binomial"
 
     def worlds(self, scope: Scope, rng: np.random.Generator) -> Worlds:
-        """The two sides, handed out in a random order, each score once."""
+        """The two sides as worlds, whose draws are the scores in random order, each once."""
         stored = self.inside, self.outside
-        left: dict[int, NDArray[Any]] = {}
+        remaining: dict[int, NDArray[Any]] = {}
 
         def draw(world: int, size: int, _: np.random.Generator) -> NDArray[Any]:
-            if world not in left:
-                left[world] = rng.permutation(stored[world])
-            taken, left[world] = np.split(left[world], [size])
+            if world not in remaining:
+                remaining[world] = rng.permutation(stored[world])
+            taken, remaining[world] = np.split(remaining[world], [size])
             return taken
 
         return Worlds(
@@ -250,7 +255,7 @@ class CanaryScores(_Scores):
             stored=stored,
         )
 
-    def _asked(
+    def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         ordering, rest = rng.spawn(2)
@@ -258,9 +263,9 @@ class CanaryScores(_Scores):
         return member, self.worlds(scope, ordering), self.size, rest
 
     def curve(self, *, confidence: float = 0.95, seed: int = 0) -> ThresholdBand:
-        """Bounds at every delta, and of Renyi divergences, that hold together at ``confidence``.
+        """Lower bounds at every delta, and of Renyi divergences, jointly valid at ``confidence``.
 
-        That of ``bound(estimator="all-thresholds")`` is one of them.
+        The bound of ``bound(estimator="all-thresholds")`` is one of them.
 
         >>> rng = np.random.default_rng(0)
         >>> scores = CanaryScores.of(rng.normal(1.0, size=5000), rng.normal(0.0, size=5000))
@@ -278,11 +283,11 @@ class CanaryScores(_Scores):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunScores(_Scores):
-    """Scores of the canaries of one training, and which of them it included.
+    """Scores of the canaries of one training, and whether the training included each.
 
-    ``scores`` (m, *shape) are numbers, or features, and ``included`` (m,) the coins. A bound is
-    valid if each canary was included by a fair coin of its own (not: half of them, drawn without
-    replacement); see ``OneRun``.
+    ``scores`` (m, *shape) are numbers or features, ``included`` (m,) is true for included canaries.
+    A bound is valid if a separate fair coin decided on each canary (not if half of them were drawn
+    without replacement); see ``OneRun``.
 
     >>> rng = np.random.default_rng(0)
     >>> included = rng.random(5000) < 0.5
@@ -304,23 +309,23 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """Scores, and coins in the same order; ``ids`` (m,) name their canaries, where known.
+        """Checks scores and inclusions in the same order; ``ids`` (m,) name canaries, if known.
 
-        InputError for NaN, other than numbers, fewer than ``FEWEST_CANARIES``, identifiers that are
-        missing or come twice, and coins that are not fair.
+        InputError for NaN, for other types than numbers, for fewer than ``MIN_CANARIES``
+        canaries, for missing or repeated identifiers, and for inclusions not made by fair coins.
         """
-        array = _checked(scores, ids, "a coin each", FEWEST_CANARIES)
+        array = _checked(scores, ids, "canaries of one training", MIN_CANARIES)
         coins = np.asarray(included)
         if coins.dtype != np.bool_ or coins.shape != array.shape[:1]:
             raise InputError(
-                f"Expected a coin for each of {len(array)} canaries, true if it was included, got "
-                f"{coins.dtype} of shape {coins.shape}. Give one boolean a canary."
+                f"Expected included as one boolean for each of {len(array)} canaries, got "
+                f"{coins.dtype} of shape {coins.shape}. Give true for each included canary."
             )
         count = int(coins.sum())
         if stats.binomtest(count, len(coins)).pvalue < _UNFAIR:
             raise InputError(
                 f"Expected canaries included by fair coins, got {count} of {len(coins)} included. "
-                "Toss a fair coin for each canary."
+                "Include each canary with probability 1/2, independently."
             )
         if not repeats and coins.any() and not coins.all():
             check_repeats(array[coins], array[~coins])
@@ -336,7 +341,7 @@ class OneRunScores(_Scores):
         *,
         repeats: bool = False,
     ) -> Self:
-        """From the scores of included canaries, and of the others; see ``of``.
+        """Checks the scores of included canaries and of excluded ones; see ``of``.
 
         InputError also for a canary on both sides.
         """
@@ -352,10 +357,10 @@ class OneRunScores(_Scores):
         return cls.of(np.concatenate([inside, outside]), coins, ids, repeats=repeats)
 
     def worlds(self, scope: Scope) -> Worlds:
-        """The two histories of a canary, of which the coins chose."""
+        """The two worlds of a canary, in and out; a fair coin chose between them."""
         return with_coins(_NAMES, scope, lambda rng: (self.scores, self.included))
 
-    def _asked(
+    def _prepare(
         self, estimator: str | None, scope: Scope, rng: np.random.Generator
     ) -> tuple[Estimator, Worlds, int, np.random.Generator]:
         return OneRun(estimator or AUTO), self.worlds(scope), len(self.included), rng
@@ -375,26 +380,25 @@ def from_scores(
     seed: int = 0,
     repeats: bool = False,
 ) -> Bound:
-    """A lower bound on epsilon from scores with a canary in, (n, *shape), and without, (m, *shape).
+    """A lower bound on epsilon from scores with a canary in, (n, *shape), and out, (m, *shape).
 
     Each score comes from a training of its own. The bound holds at ``confidence`` if the trainings
-    are independent, and says nothing of what was not scored. ``estimator`` is a name of ``auditor
-    list estimators``, by default "joint-binomial"; of fewer than 200 scores beside more than four
-    times as many "all-thresholds". ``scope`` is what the canary stands for, by default a user added
-    to a training of which the model is released.
-    ``in_ids`` and ``out_ids`` name the canaries. ``seed`` splits the scores into those that choose
-    and those that count.
+    are independent, and does not cover outputs that were not scored.
 
-    With ``one_run`` all scores come from a single training, into which each of the n + m canaries
-    was put by a fair coin of its own; then ``estimator`` is "auto", the default, "guesses" or
-    "trade-off".
+    estimator: a name of ``auditor list estimators``; "joint-binomial" by default, but
+        "all-thresholds" if one side has fewer than 200 scores and the other more than four times as
+        many. With ``one_run`` it is "auto" (the default), "guesses" or "trade-off".
+    in_ids, out_ids: identifiers of the canaries.
+    one_run: whether all scores come from a single training, in which a separate fair coin decided
+        whether to include each of the n + m canaries.
+    scope: scope of the bound; by default a user added to a training whose model is released.
+    seed: splits the scores into selection and test.
+    repeats: whether to accept scores that repeat. By default scores that repeat as independent
+        trainings' do not, such as one training's logged in several epochs, are refused; see
+        ``check_repeats``.
 
-    Scores that come again as those of no independent trainings do are refused, see
-    ``check_repeats``: of one that was logged in several epochs. With ``repeats`` they are taken for
-    scores of trainings of their own.
-
-    InputError for NaN, other than numbers, too few scores, such repeats, identifiers that come
-    twice, and a delta or confidence that is none.
+    InputError for NaN, for other types than numbers, for too few scores, for such repeats, for
+    repeated identifiers, and for an invalid delta or confidence.
 
     >>> rng = np.random.default_rng(2)
     >>> bound = from_scores(rng.random(10_000) < 0.73, rng.random(10_000) < 0.27)
@@ -408,28 +412,28 @@ def from_scores(
 
 
 def _checked(scores: ArrayLike, ids: ArrayLike | None, which: str, fewest: int) -> NDArray[Any]:
-    """``scores`` (n, *shape) as numbers, ``which`` says of which canaries.
+    """``scores`` (n, *shape) as numbers; ``which`` names their canaries in messages.
 
-    InputError for NaN, other than numbers, fewer than ``fewest``, and ``ids`` (n,) that are missing
-    or come twice.
+    InputError for NaN, for other types than numbers, for fewer than ``fewest`` scores, and for
+    missing or repeated ``ids`` (n,).
     """
     array = as_array(scores, which)
     count = len(array) if array.ndim else 0
     if count < fewest:
         raise InputError(
-            f"Expected at least {fewest} scores with {which}, got {count}. Train more often."
+            f"Expected at least {fewest} scores with {which}, got {count}. Add scores."
         )
     array = checked_outputs(array, count, which)
     if array.dtype.kind not in "biuf" or not array.size:
-        got = array.dtype if array.size else f"none in the shape {array.shape}"
-        raise InputError(f"Expected numbers with {which}, got {got}. Score by a number.")
+        got = array.dtype if array.size else f"an empty array of shape {array.shape}"
+        raise InputError(f"Expected numbers as scores with {which}, got {got}. Score by a number.")
     if ids is not None:
         _check_ids(ids, count, which)
     return array
 
 
 def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
-    """InputError if an identifier is missing or comes twice."""
+    """InputError if an identifier is missing or occurs twice."""
     named = np.asarray(ids)
     if named.shape != (count,):
         raise InputError(
@@ -440,19 +444,19 @@ def _check_ids(ids: ArrayLike, count: int, which: str) -> None:
     if len(values) < count:
         twice = values[int(np.argmax(times > 1))]
         raise InputError(
-            f"Expected each canary once, got {twice!r} twice with {which}. A coin belongs to a "
-            "canary: keep one score of it."
+            f"Expected each canary once, got {twice!r} twice with {which}. Keep one score of each "
+            "canary."
         )
 
 
 def _check_alike(
     inside: NDArray[Any], outside: NDArray[Any], in_ids: ArrayLike | None, out_ids: ArrayLike | None
 ) -> None:
-    """InputError unless scores in and out have one shape, and identifiers both or neither."""
+    """InputError unless both sides have scores of one shape, and both or neither identifiers."""
     if (in_ids is None) != (out_ids is None):
         raise InputError(
-            "Expected identifiers of both sides or of neither, got those of one. Give in_ids and "
-            "out_ids."
+            "Expected identifiers of both sides or of neither, got identifiers of one. Give in_ids "
+            "and out_ids."
         )
     if not inside.ndim == outside.ndim > 0 or inside.shape[1:] != outside.shape[1:]:
         raise InputError(

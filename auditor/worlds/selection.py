@@ -1,4 +1,4 @@
-"""The draws that select what is tested: two worlds, and a rule that guesses between them."""
+"""Selection, on separate draws, of two worlds and of decision rules that guess between them."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from fedrec_auditor.auditor.worlds.statistics import (
     Outcome,
     Statistic,
     as_floats,
-    bits,
+    bit_statistics,
     cuts_between,
     histogram,
-    learned_scores,
-    place_in_period,
-    plain_numbers,
+    learn_scores,
+    period_statistic,
+    simple_statistics,
 )
 from fedrec_auditor.auditor.worlds.worlds import UnevenOutputs, Worlds
 
 LARGEST_SPLIT = 200_000
-"""Most outputs of each world that choose what is looked at in the others."""
+"""Most outputs per world that the selection uses."""
 _SMALLEST_SPLIT, _SHARE = 2_000, 10
 
 
 def split_size(samples: int) -> int:
-    """How many of ``samples`` draws of a world choose what is looked at in the others."""
+    """Number of ``samples`` draws per world that are set aside for the selection."""
     return min(samples // 2, max(_SMALLEST_SPLIT, samples // _SHARE), LARGEST_SPLIT)
 
 
@@ -56,21 +56,22 @@ def draw_outputs(
     worlds: Worlds,
     sizes: Sequence[int],
     rng: np.random.Generator,
-    most: int = 1 << 60,
+    max_entries: int = 1 << 60,
     read: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray,
 ) -> list[NDArray[Any]]:
-    """So many outputs of each world, fewer of wide ones: ``most`` entries of all, but two outputs.
+    """Draws ``sizes`` outputs of the worlds, (n, *shape) each, as ``read`` returns them.
 
-    Worlds whose runs may be in any order are drawn together, others one after the other.
+    Wide outputs are fewer: about ``max_entries`` of all worlds together, but at least two outputs
+    per world. Worlds that can be drawn in mixed order are drawn together, others one by one.
     """
     streams, numbers = rng.spawn(len(sizes)), range(len(sizes))
     parts: list[list[NDArray[Any]]] = [[] for _ in numbers]
     size = max(sizes)
     for together in [[*numbers]] if worlds.mixed else [[world] for world in numbers]:
         wanted = {world: min(sizes[world], size) for world in together}
-        for world, block in worlds.drawn(wanted, [streams[each] for each in together]):
+        for world, block in worlds.draw_blocks(wanted, [streams[each] for each in together]):
             parts[world].append(read(block))
-            size = min(size, max(2, most // (max(1, block[0].size) * len(sizes))))
+            size = min(size, max(2, max_entries // (max(1, block[0].size) * len(sizes))))
             if all(sum(map(len, parts[w])) >= min(sizes[w], size) for w in together):
                 break
     return [
@@ -81,7 +82,10 @@ def draw_outputs(
 def draw_scores(
     worlds: Worlds, sizes: Sequence[int], rng: np.random.Generator
 ) -> list[NDArray[np.float64]]:
-    """So many scores of every world, in no order; InputError for text and for arrays."""
+    """Draws ``sizes`` scores of the worlds, (n,) each, in no order.
+
+    InputError if an output is text or an array.
+    """
     if worlds.stored is not None and [*map(len, worlds.stored)] == [*sizes]:
         return [_as_scores(side) for side in worlds.stored]
     return draw_outputs(worlds, sizes, rng, read=_as_scores)
@@ -90,48 +94,54 @@ def draw_scores(
 def _as_scores(outputs: NDArray[Any]) -> NDArray[np.float64]:
     if outputs.ndim > 1 or outputs.dtype.kind in "US":
         raise InputError(
-            f"Expected one number an output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
-            "Use the estimator joint-binomial, which learns what to look at."
+            f"Expected one number per output, got {outputs.dtype} of shape {outputs.shape[1:]}. "
+            "Use the estimator joint-binomial, which learns a rule."
         )
     return outputs.astype(np.float64, copy=False)
 
 
 MOST_ENTRIES = 1 << 24
-"""Most numbers kept of all worlds together."""
+"""Most numbers that a selection split keeps of all worlds together."""
 RARE = 0.1
-"""The share of the error that is for values seen in one world only."""
-# Outputs are told apart one by one if they are at most this many, and each comes often enough.
+"""The share of the error that the bold rule gets; see ``SelectionSplit.select``."""
+# Distinct outputs are outcomes of their own if they are at most this many, and there are this many
+# draws for each.
 _MOST_OUTCOMES = 4096
 _REPEATS = 8
-# So few outcomes are told apart and nothing else is tried; so many entries of strings are named.
+# With at most this many outcomes no other statistic is tried; of outputs of strings, this many
+# entries are statistics by themselves.
 _ALL = 16
-# Pairs of worlds that are looked at closely, of those that look best at a glance.
+# Most pairs of worlds for which rules are made, chosen by a rough estimate.
 _CLOSELY = 4
-# Rules that fresh draws choose from, one in so many of those to come; with fewer than so many they
-# would decide no better than the split.
+# Most candidate rules that fresh draws compare; these take one in `_JUDGING` of the remaining
+# draws; with fewer than `_FEWEST_TO_JUDGE` they would decide no better than the split.
 _CANDIDATES, _JUDGING, _FEWEST_TO_JUDGE = 16, 10, 4_000
-# Pairs of worlds that are all looked at for values seen in one world only.
+# Up to this many pairs of worlds, values of one world only are looked for in all pairs.
 _MOST_PAIRS = 66
-# Parts of an output that are looked at by themselves or left out, outputs that order them, and
-# sets of parts that are tried.
+# Most parts of an output that are examined one by one or left out, outputs by which they are
+# ordered, and sets of parts that are tried.
 _SHRUNK, _GLANCED, _TRIES = 64, 5_000, 48
-# The share of the split on which scores are learned, its inverse; the rest chooses among them.
+# One in this many outputs of the split trains scores; the rest chooses among the scores.
 _LEARNING = 2
-# The level at which the quantile of an expected bound is 0: no luck is taken off.
+# The error at which the normal quantile is 0: nothing is subtracted for chance.
 _EVEN = 0.5
-# A rule in values of entries is taken if it is expected to show so little less than another one.
+# A rule on values of entries is preferred if its expected bound is smaller by this share at most.
 _CLOSE = 0.05
 
 
 _Cut = Candidate[DecisionRule]
 Guesser = DecisionRule | ExclusiveRule
-"""A rule that guesses the world of an output, or abstains."""
+"""A rule that guesses which of two worlds an output comes from, or abstains."""
 
 
 class Selection(NamedTuple):
-    """Two worlds, and rules that guess between them, each with its share of the error.
+    """The result of a selection: two worlds, and rules that guess between them.
 
-    ``spent`` outputs of either, ``drawn`` of all worlds, chose them; one has this ``shape``.
+    pair: numbers of the two worlds.
+    rules: each rule with its share of the error.
+    spent: outputs per world of the pair that the selection used.
+    drawn: outputs of all worlds that the selection used.
+    shape: shape of one output.
     """
 
     pair: tuple[int, int]
@@ -140,15 +150,18 @@ class Selection(NamedTuple):
     drawn: int
     shape: tuple[int, ...]
 
-    def left(self, worlds: Worlds, samples: int) -> list[int]:
-        """How many outputs of the two worlds chose nothing, of so many ``samples`` of each."""
+    def count_remaining(self, worlds: Worlds, samples: int) -> list[int]:
+        """Outputs of each of the two worlds that remain of ``samples`` draws per world."""
         sizes = worlds.sizes(samples)
         return [sizes[world] - self.spent for world in self.pair]
 
     def guesses(
         self, worlds: Worlds, sizes: Sequence[int], streams: Sequence[np.random.Generator]
     ) -> NDArray[np.int64]:
-        """Guesses of each rule on so many fresh outputs of the two worlds: ``count_guesses``."""
+        """Counts guesses of each rule on ``sizes`` fresh outputs of the two worlds.
+
+        See ``count_guesses``.
+        """
         rules = [(*self.pair, rule) for rule, _ in self.rules]
         fresh = dict(zip(self.pair, sizes, strict=True))
         return count_guesses(worlds, rules, fresh, streams, self.shape)
@@ -156,18 +169,19 @@ class Selection(NamedTuple):
 
 def select_rules(
     worlds: Worlds,
-    asked: Request,
+    request: Request,
     rng: np.random.Generator,
     judging: np.random.Generator | None = None,
 ) -> Selection:
-    """The rule of ``choose`` that a split of each world's outputs selects for those that are left.
+    """Selects rules on a split of each world's outputs, for the outputs that remain.
 
-    With ``judging``, a generator of draws that judge them, the rules of ``select``.
+    Without ``judging`` the result is the one rule of ``choose``. With ``judging``, a generator of
+    fresh draws that compare candidate rules, the result is the rules of ``select``.
     """
-    sizes = worlds.sizes(asked.samples)
+    sizes = worlds.sizes(request.samples)
     split = SelectionSplit.draw(worlds, split_size(min(sizes)), rng)
     draws = 2 * (min(sizes) - split.size)
-    budget = SampleBudget(draws=draws, delta=asked.delta, alpha=asked.alpha)
+    budget = SampleBudget(draws=draws, delta=request.delta, alpha=request.alpha)
     if judging is not None:
         return split.select(budget, worlds, judging)
     best = split.choose(budget)
@@ -176,14 +190,17 @@ def select_rules(
 
 @dataclass(frozen=True, slots=True)
 class SelectionSplit:
-    """Outputs of each world, each (n, *shape), all of one kind."""
+    """Outputs of each world that the selection uses, (n, *shape) each, all of one type."""
 
     outputs: tuple[NDArray[Any], ...]
     fields: Fields | None = None
 
     @classmethod
     def draw(cls, worlds: Worlds, size: int, rng: np.random.Generator) -> SelectionSplit:
-        """``size`` outputs of each world, fewer of wide ones; else UnevenOutputs."""
+        """Draws ``size`` outputs of each world, fewer if outputs are wide.
+
+        UnevenOutputs if their shapes differ.
+        """
         parts = draw_outputs(worlds, (size,) * len(worlds.names), rng, MOST_ENTRIES)
         shapes = sorted({outputs.shape[1:] for outputs in parts})
         if len(shapes) != 1:
@@ -197,17 +214,17 @@ class SelectionSplit:
 
     @property
     def size(self) -> int:
-        """Outputs of each world."""
+        """Number of outputs per world."""
         return len(self.outputs[0])
 
     @property
     def names(self) -> EntryNames:
-        """What the entries of an output are called."""
+        """Names of the entries of an output."""
         return EntryNames(self.outputs[0].shape[1:], self.fields)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Every two worlds."""
+        """All pairs of worlds."""
         return list(itertools.combinations(range(len(self.outputs)), 2))
 
     def selection(
@@ -217,19 +234,22 @@ class SelectionSplit:
         judged: int = 0,
         worlds: int = 0,
     ) -> Selection:
-        """The rules of candidates, those there are; ``judged`` outputs of some worlds chose too."""
+        """The selection of the candidates that exist.
+
+        ``judged`` fresh outputs of each of ``worlds`` worlds served to compare them.
+        """
         rules = tuple((each.rule, share) for each, share in shares if each)
         drawn = self.size * len(self.outputs) + judged * worlds
         return Selection(pair, rules, self.size + judged, drawn, self.names.shape)
 
     def select(self, budget: SampleBudget, worlds: Worlds, rng: np.random.Generator) -> Selection:
-        """The rule of ``choose`` and a bold one, with their shares of the error.
+        """Selects the rule of ``choose`` and a bold rule, with their shares of the error.
 
-        The bold one guesses on values seen in one of the worlds only, or is the one of which most
-        is expected where no luck is taken off. ``RARE`` of the error of ``budget`` is for it, the
-        rest for the former. The worlds are those of the rule of which more is expected. Where rules
-        compete, fresh draws decide: of hundreds of cuts of dozens of statistics on one split, the
-        one that looks best is often the luckiest.
+        The bold rule guesses on values that occurred in one of the two worlds only, or has the
+        largest expected bound when nothing is subtracted for chance. It gets ``RARE`` of the error
+        of ``budget``; the other rule gets the rest. The pair of worlds is that of the rule with the
+        larger expected bound. If several rules compete, fresh draws decide: among hundreds of cuts
+        of dozens of statistics on one split, the best rule is often best by chance.
         """
         common = replace(budget, alpha=(1.0 - RARE) * budget.alpha)
         rare = replace(budget, alpha=RARE * budget.alpha)
@@ -259,24 +279,24 @@ class SelectionSplit:
         return self.selection(pair, ((best, 1.0 - RARE), (bold, RARE)), judged, len(compared))
 
     def choose(self, budget: SampleBudget) -> _Cut | None:
-        """The rule with the largest expected bound by this split alone; None if no rule shows any.
+        """The rule with the largest expected bound by this split alone; None if there is no rule.
 
-        Where caution sees nothing in any rule, less is asked, and at last any rule will do: fresh
-        draws will tell, and a weak leak is not missed because the split is small.
+        If no rule has a positive expected bound, caution is reduced, and finally any rule is
+        accepted: fresh draws test it, and a weak leak is not missed because the split is small.
         """
         return simplest_best(self._candidates(budget))
 
     def _candidates(self, budget: SampleBudget, *, several: bool = False) -> list[_Cut]:
-        """The few rules of which most is expected, simpler ones first.
+        """The few rules with the largest expected bounds, simpler ones first.
 
-        One a statistic, or ``several``, for fresh draws to judge.
+        One rule per statistic, or ``several`` if fresh draws compare them.
         """
         statistics = self._statistics()
         pairs = self._pairs(statistics, budget)
         trusting = replace(budget, caution=0.0)
 
-        def distinct(attempt: SampleBudget, least: float) -> list[_Cut]:
-            """Rules expected to show more than ``least``; of those that saw the same, the first."""
+        def distinct(attempt: SampleBudget, minimum: float) -> list[_Cut]:
+            """Rules with an expected bound above ``minimum``; of equal bounds the first."""
             rules = (
                 Candidate(a, b, expected, rule)
                 for a, b in pairs
@@ -285,31 +305,31 @@ class SelectionSplit:
                     : None if several else 1
                 ]
             )
-            kept: dict[tuple[int, int, float], _Cut] = {}
+            first_of: dict[tuple[int, int, float], _Cut] = {}
             for each in rules:
-                if each.expected > least:
-                    kept.setdefault(each[:3], each)
-            return list(kept.values())
+                if each.expected > minimum:
+                    first_of.setdefault(each[:3], each)
+            return list(first_of.values())
 
-        found = (
+        rules = (
             distinct(budget, 0.0)
             or distinct(trusting, 0.0)
             or distinct(replace(trusting, alpha=_EVEN), -np.inf)
         )
-        likely = sorted(range(len(found)), key=lambda i: -found[i].expected)[:_CANDIDATES]
-        kept = [found[i] for i in sorted(likely)]
-        best = simplest_best(kept)
+        likely = sorted(range(len(rules)), key=lambda i: -rules[i].expected)[:_CANDIDATES]
+        chosen = [rules[i] for i in sorted(likely)]
+        best = simplest_best(chosen)
         if best is not None and best.rule.statistic.plain and best.expected > 0:
             simpler = self._simplified(best, trusting)
-            kept = kept if simpler is best.rule else [best._replace(rule=simpler), *kept]
-        return kept
+            chosen = chosen if simpler is best.rule else [best._replace(rule=simpler), *chosen]
+        return chosen
 
     def _simplified(self, choice: _Cut, bold: SampleBudget) -> DecisionRule:
-        """The same kind of rule on fewer parts of an output, which may show as much.
+        """A rule of the same kind on fewer parts of an output, if its bound may be as large.
 
-        Parts are left out, many at once and then one by one, as long as a rule on those kept may
-        show as much for all we know: no luck is taken off its expected bound, as it was off the
-        other's, so that their difference is within the split's own error.
+        Parts are left out, many at once and then one by one. The expected bound of the rule on the
+        remaining parts is computed without caution and must reach the bound of ``choice``, which
+        was computed with caution: their difference is then within the error of the split.
         """
         a, b, best, rule = choice
         if not isinstance(rule.statistic, Outcome):
@@ -317,34 +337,35 @@ class SelectionSplit:
         parts = list(rule.statistic.parts or self.names.parts)
         words = self.outputs[0].dtype.kind in "US"
         tries = 0 if words or len(parts) > _SHRUNK else _TRIES
-        one, other = self.outputs[a], self.outputs[b]
-        both = np.concatenate([one, other])
+        first, second = self.outputs[a], self.outputs[b]
+        both = np.concatenate([first, second])
         step = len(parts) // 2
         while step:
             start = 0
             while start < len(parts) and len(parts) > step and tries:
-                kept, tries = parts[:start] + parts[start + step :], tries - 1
-                fewer = Outcome.seen(both, len(both), tuple(kept), self.names)
+                fewer_parts, tries = parts[:start] + parts[start + step :], tries - 1
+                fewer = Outcome.of_sample(both, len(both), tuple(fewer_parts), self.names)
                 if fewer is not None:
-                    rules = candidate_rules(fewer, fewer.of(one), fewer.of(other), bold)
+                    rules = candidate_rules(fewer, fewer.of(first), fewer.of(second), bold)
                     if rules and rules[0][0] >= best * (1.0 - SIMPLER):
-                        rule, parts = rules[0][1], kept
+                        rule, parts = rules[0][1], fewer_parts
                         continue
                 start += step
             step //= 2
         return rule
 
     def _statistics(self) -> list[Statistic]:
-        """What needs no pair: which outcome it is where they are few, else numbers and sums.
+        """Statistics that do not depend on the pair of worlds.
 
-        Of strings, which string an entry is, and which all are; of a structure, what each field of
-        few values is that varies, and what all of these are.
+        Few distinct outputs: the outcome. Strings: the string of each entry, and of all together.
+        A structure: the value of each field that varies and has few values, and the values of all
+        these fields. Otherwise: the outcome if they are not too many, numbers and sums.
         """
         sample = np.concatenate(self.outputs)
         kind, width, parts = sample.dtype.kind, sample[0].size, self.names.parts
 
-        def seen(most: int, *some: tuple[int, ...]) -> list[Outcome]:
-            outcome = Outcome.seen(sample, most, some, self.names if some else None)
+        def outcomes_of(max_outcomes: int, *some: tuple[int, ...]) -> list[Outcome]:
+            outcome = Outcome.of_sample(sample, max_outcomes, some, self.names if some else None)
             return [] if outcome is None else [outcome]
 
         if width == 0:
@@ -352,22 +373,22 @@ class SelectionSplit:
         if kind in "US":
             several = parts[:_ALL] if width > 1 else ()
             return [
-                *itertools.chain.from_iterable(seen(len(sample), part) for part in several),
-                *seen(len(sample)),
+                *itertools.chain.from_iterable(outcomes_of(len(sample), part) for part in several),
+                *outcomes_of(len(sample)),
             ]
-        most = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
+        max_outcomes = min(_MOST_OUTCOMES, len(sample) // _REPEATS)
         if self.fields is not None:
-            found = itertools.chain.from_iterable(seen(most, part) for part in parts)
+            found = itertools.chain.from_iterable(outcomes_of(max_outcomes, part) for part in parts)
             few = [outcome for outcome in found if len(outcome.keys) > 1]
             varying = [part for outcome in few for part in outcome.parts]
-            return [*few, *(seen(most, *varying) if len(varying) > 1 else ())]
-        whole = seen(most) if kind != "f" or width > 1 else []
+            return [*few, *(outcomes_of(max_outcomes, *varying) if len(varying) > 1 else ())]
+        whole = outcomes_of(max_outcomes) if kind != "f" or width > 1 else []
         if whole and len(whole[0].keys) <= _ALL:
             return [*whole]
-        numbers = plain_numbers(width)
+        numbers = simple_statistics(width)
         if width == 1:
-            numbers += [place_in_period(as_floats(sample)[:, 0])]
-            numbers += bits(sample) if kind in "iu" else []
+            numbers += [period_statistic(as_floats(sample)[:, 0])]
+            numbers += bit_statistics(sample) if kind in "iu" else []
         return [*whole, *numbers]
 
     @property
@@ -375,54 +396,54 @@ class SelectionSplit:
         return self.outputs[0].dtype.kind not in "US" and prod(self.names.shape) > 1
 
     def _learns(self, statistics: Sequence[Statistic]) -> bool:
-        """Whether outputs are vectors of numbers, of more than a few outcomes."""
+        """Whether scores are learned: for vectors of numbers with more than a few outcomes."""
         return self._numeric_vectors and not (len(statistics) == 1 and self.fields is None)
 
     def _values(
         self, a: int, b: int, statistics: Sequence[Statistic], budget: SampleBudget
     ) -> Iterator[tuple[Statistic, NDArray[Any], NDArray[Any]]]:
-        """Statistics that may tell two worlds apart, each with its values in either."""
-        one, other = self.outputs[a], self.outputs[b]
-        few = self._few_parts(one, other, budget) if self._numeric_vectors else ()
+        """Statistics that may distinguish two worlds, each with its values in the two worlds."""
+        first, second = self.outputs[a], self.outputs[b]
+        few = self._few_parts(first, second, budget) if self._numeric_vectors else ()
         for statistic in itertools.chain(few, statistics):
-            yield statistic, statistic.of(one), statistic.of(other)
+            yield statistic, statistic.of(first), statistic.of(second)
         if self._learns(statistics):
             half = self.size // _LEARNING
-            learning = as_floats(one[:half]), as_floats(other[:half])
-            for score in learned_scores(*learning, self.names):
-                yield score, score.of(one[half:]), score.of(other[half:])
+            learning = as_floats(first[:half]), as_floats(second[:half])
+            for score in learn_scores(*learning, self.names):
+                yield score, score.of(first[half:]), score.of(second[half:])
 
     def _few_parts(
-        self, one: NDArray[Any], other: NDArray[Any], budget: SampleBudget
+        self, first: NDArray[Any], second: NDArray[Any], budget: SampleBudget
     ) -> Iterator[Outcome]:
-        """Which values the parts show that differ most between two worlds: one, two, four, eight.
+        """Joint outcomes of the one, two, four and eight parts that differ most between two worlds.
 
-        The order is that of the bound to expect at a glance at some of the outputs.
+        The parts are ordered by a rough estimate of the expected bound, on some of the outputs.
         """
         if self.fields is not None:
             return
-        some = one[:_GLANCED], other[:_GLANCED]
+        some = first[:_GLANCED], second[:_GLANCED]
         both = np.concatenate(some)
         strength = []
         for part in self.names.parts[:_SHRUNK]:
-            values = Outcome.seen(both, _ALL, (part,), self.names)
+            values = Outcome.of_sample(both, _ALL, (part,), self.names)
             if values is not None and len(values.keys) > 1:
                 counts = np.array([histogram(values.of(each), values.cuts) for each in some], float)
                 strength.append((expected_at_a_glance(counts, budget), part))
-        strength.sort(key=lambda found: -found[0])
-        most = min(_MOST_OUTCOMES, self.size // _REPEATS)
+        strength.sort(key=lambda outcome: -outcome[0])
+        limit = min(_MOST_OUTCOMES, self.size // _REPEATS)
         for count in (1, 2, 4, 8):
             parts = tuple(part for _, part in strength[:count])
             if count > len(strength) or count == len(self.names.parts):
                 break
-            found = Outcome.seen(np.concatenate([one, other]), most, parts, self.names)
-            if found is not None:
-                yield found
+            outcome = Outcome.of_sample(np.concatenate([first, second]), limit, parts, self.names)
+            if outcome is not None:
+                yield outcome
 
     def _pairs(
         self, statistics: Sequence[Statistic], budget: SampleBudget
     ) -> list[tuple[int, int]]:
-        """The pairs that look best at a glance, on one set of cuts for all worlds."""
+        """The most promising pairs by a rough estimate, with one set of cuts for all worlds."""
         pairs = self.pairs
         if len(pairs) <= _CLOSELY:
             return pairs
@@ -448,9 +469,10 @@ class SelectionSplit:
 def judge(
     candidates: Sequence[_Cut], tables: NDArray[np.int64], size: int, budget: SampleBudget
 ) -> list[_Cut]:
-    """With the bounds to expect after fresh draws of which no rule was made, ``size`` a world.
+    """The candidates with the bounds to expect by fresh draws, ``size`` per world.
 
-    Their guesses on them are ``tables`` (rules, 2, 2) of worlds and the worlds guessed.
+    ``tables`` (rules, world, world guessed) are the counts of guesses on these draws, from which no
+    rule was made.
     """
     expected = [
         budget.expected_bound(
@@ -469,9 +491,9 @@ def _expected(candidate: Candidate[Guesser] | None) -> float:
 
 
 def simplest_best(candidates: Sequence[_Cut]) -> _Cut | None:
-    """The one of which most is expected, an earlier one if that is about as much.
+    """The candidate with the largest expected bound; of about equal bounds an earlier one.
 
-    One in values of entries is taken if it is expected to show so little less than another one.
+    A candidate on values of entries is preferred to others if its bound is almost as large.
     """
     best = first_best(candidates)
     plain = first_best(each for each in candidates if each.rule.statistic.plain)
@@ -487,12 +509,13 @@ def count_guesses(
     streams: Sequence[np.random.Generator],
     shape: tuple[int, ...],
 ) -> NDArray[np.int64]:
-    """Guesses of each of the rules between two worlds, (rules, world, world guessed).
+    """Counts guesses of each rule between its two worlds: (rules, world, world guessed).
 
-    So many outputs of each world are drawn, in blocks, whose memory this is.
+    ``sizes`` maps each world to its number of outputs. They are drawn in blocks, so memory is that
+    of one block.
     """
     tables = np.zeros((len(rules), 2, 2), dtype=np.int64)
-    for world, block in worlds.drawn(sizes, streams, shape):
+    for world, block in worlds.draw_blocks(sizes, streams, shape):
         for (a, b, rule), table in zip(rules, tables, strict=True):
             if world in (a, b):
                 table[int(world == b)] += rule.count(block)
@@ -500,21 +523,25 @@ def count_guesses(
 
 
 def guess_witness(
-    worlds: Worlds, pair: tuple[int, int], rule: Guesser, found: GuessCounts, drawn: Sequence[int]
+    worlds: Worlds, pair: tuple[int, int], rule: Guesser, counts: GuessCounts, drawn: Sequence[int]
 ) -> Witness:
-    """The side of a rule that was right more often; so many of either world were ``drawn``."""
-    (right, wrong), side, (one, other), (n, m) = max(
+    """The distinguishing event of a rule: its side with the larger ratio of right guesses.
+
+    counts: counts of right and wrong guesses.
+    drawn: outputs drawn of each of the two worlds of ``pair``.
+    """
+    (right, wrong), side, (likely, unlikely), (n, m) = max(
         (
-            (found.first, FIRST, pair, (drawn[0], drawn[1])),
-            (found.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
+            (counts.first, FIRST, pair, (drawn[0], drawn[1])),
+            (counts.second, SECOND, pair[::-1], (drawn[1], drawn[0])),
         ),
         key=lambda s: (s[1] in rule.sides, (s[0][0] + 1) / (s[0][1] + 1)),
     )
-    note = f"shares seen: {right} of {n} draws against {wrong} of {m}"
+    note = f"measured shares: {right} of {n} draws against {wrong} of {m}"
     if -side in rule.sides:
         note += (
-            f"; {worlds.names[other]} guessed on {rule.words(-side)} too, right {found.right} of "
-            f"{found.right + found.wrong} times in all"
+            f"; {worlds.names[unlikely]} is guessed on {rule.words(-side)}; {counts.right} of all "
+            f"{counts.right + counts.wrong} guesses are right"
         )
     chances = right / max(n, 1), wrong / max(m, 1)
-    return worlds.witness((one, other), worlds.said(rule.words(side)), chances, note)
+    return worlds.witness((likely, unlikely), worlds.describe(rule.words(side)), chances, note)

@@ -1,4 +1,4 @@
-"""Numbers that an output is boiled down to before a rule cuts them: read off it, or learned."""
+"""Statistics: one number per output, read off the output or learned, that a decision rule cuts."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from fedrec_auditor.targets.compute import one_thread
 
 Floats = NDArray[np.float64]
 
-# Statistics of more different values than this are cut at quantiles, not between the values.
+# Statistics with more distinct values than this are cut at quantiles, not between the values.
 _MOST_VALUES = 4096
 ROUNDING = 1e-9
-"""Values closer than this share of their size are one: their difference is rounding."""
+"""Two values whose relative difference is below this count as equal: the difference is rounding."""
 _FEW_CUTS = 4
-# So many values that came up so often are cut out of a range: an atom, if not a grid's; and as many
-# that came oftener than so many values on either side of them.
+# Values that repeat (atoms) get cuts of their own if each occurs at least `_REPEATED` times: the
+# `_ATOMS` most frequent ones, and the `_ATOMS` that most exceed the `_ABOUT` values on either side.
 _ATOMS, _REPEATED, _ABOUT = 64, 8, 8
 
 
 @dataclass(frozen=True, slots=True)
 class EntryNames:
-    """The entries of an output of ``shape``; ``fields`` where they encode a structure.
+    """Names of the entries of an output of ``shape``; ``fields`` if they encode a structure.
 
-    A part is an entry, or the entries of one field.
+    A part is one entry, or all entries of one field.
     """
 
     shape: tuple[int, ...]
@@ -46,7 +46,7 @@ class EntryNames:
         return tuple((entry,) for entry in range(int(np.prod(self.shape))))
 
     def of(self, entry: int) -> str:
-        """An entry as Python would write it, or what it says of its field."""
+        """Name of an entry as Python would write it, or the field and the kind of its number."""
         if self.fields is not None:
             return self.fields.column_name(entry)
         if not self.shape:
@@ -58,28 +58,28 @@ class EntryNames:
         return self.of(entries[0]) if self.fields is None else self.fields.name(entries[0])
 
     def value(self, row: NDArray[Any], entries: tuple[int, ...]) -> str:
-        """What the part shows in an output ``row`` (entries of all,)."""
+        """Value of a part in an output ``row`` (all entries,), in words."""
         if self.fields is not None:
             return self.fields.value(row, entries[0])
         return str(row[entries[0]].item())
 
 
 Values = NDArray[Any]
-# So few whole numbers are told apart by comparing with each.
+# Up to this many outcomes of a single entry are found by comparison with each of them.
 _FEW = 8
 _LARGE = 1e100
-# Steps of a grid after which low digits are taken to repeat (halves, fifths, tenths and sixteenths
-# of it too), and outputs that are looked at for a grid.
+# Period of the low digits, in steps of a grid (halves, fifths, tenths and sixteenths of it divide
+# it too), and the number of outputs in which a grid is looked for.
 _PERIOD, _SAMPLED = 240, 4096
-# A grid needs so many different values, and at most so many steps between them.
+# Fewest distinct values of a grid, and the most steps between its ends.
 _FEWEST_ON_GRID, _FINEST = 9, 2.0**22
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A function of a numeric output that has a name of its own: a coordinate, a sum.
+    """A named function of a numeric output: a coordinate, a sum.
 
-    ``plain`` says that it is an entry of the output.
+    ``plain`` says that it is an entry of the output itself.
     """
 
     name: str
@@ -88,12 +88,15 @@ class Number:
     cuts: ClassVar[None] = None
 
     def of(self, outputs: Values) -> Values:
-        """Outputs (n, *shape) to numbers (n,)."""
+        """Numbers (n,) of outputs (n, *shape)."""
         flat = outputs.reshape(len(outputs), -1)
         return self.compute(flat if flat.shape[1] == 1 else as_floats(flat))
 
     def words(self, low: float, high: float) -> str:
-        """``low`` <= name < ``high``, without the ends that are infinite; the one double in it."""
+        """The interval ``low`` <= name < ``high`` in words, without infinite ends.
+
+        An interval that holds a single double is written as that double.
+        """
         name = self.name
         if high == np.nextafter(low, np.inf):
             return f"{name} = {low!r}"
@@ -108,80 +111,85 @@ class Number:
 
 
 def _after(end: float) -> float | None:
-    """The short number that an end comes right after, as cuts behind a value that repeats do."""
+    """The double just before ``end`` if it is much shorter to write, as behind an atom."""
     before = float(np.nextafter(end, -np.inf))
     return before if len(repr(before)) + 4 < len(repr(float(end))) else None
 
 
 def as_floats(outputs: Values) -> Floats:
-    """Outputs (n, *shape) as numbers (n, entries) that may be added and squared."""
+    """Outputs (n, *shape) as doubles (n, entries), clipped so that sums of squares stay finite."""
     flat = outputs.reshape(len(outputs), int(np.prod(outputs.shape[1:])))
     return np.clip(flat.astype(np.float64), -_LARGE, _LARGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Which of the outcomes seen in a sample an output, or some ``entries`` of it, is; else -1.
+    """The position of an output among the distinct outcomes of a sample; -1 for a new outcome.
 
-    ``marks`` holds for each entry of an output what tells its values apart: the values themselves,
-    sorted, or for floats cuts between them, so that an error of rounding makes no other outcome.
-    An outcome's key is the sum of its entries' positions times ``weights``, modulo 2^64; two
-    outcomes of one key would be one to the rule, which stays valid.
+    An outcome's key is the sum of its entries' positions times ``weights``, modulo 2^64. Two
+    outcomes with the same key count as one; the rule stays valid.
+
+    marks: per entry, its sorted values; for floats the cuts between them, so that a rounding error
+        does not make another outcome.
+    weights, keys: weight of each entry, and the sorted keys of the outcomes.
+    labels: per outcome, the values of its parts in words.
+    entries: the entries of an output that count; None for all.
+    parts, names: the parts that these entries form, and the names of the parts.
     """
 
     plain: ClassVar[bool] = True
     marks: tuple[Values, ...]
     weights: NDArray[np.uint64]
     keys: NDArray[np.uint64]
-    shown: tuple[tuple[str, ...], ...]
+    labels: tuple[tuple[str, ...], ...]
     entries: NDArray[np.intp] | None = None
     parts: tuple[tuple[int, ...], ...] = ()
     names: tuple[str, ...] = ()
 
     @classmethod
-    def seen(
+    def of_sample(
         cls,
         outputs: Values,
-        most: int,
+        max_outcomes: int,
         parts: tuple[tuple[int, ...], ...] = (),
         names: EntryNames | None = None,
     ) -> Outcome | None:
-        """The outcomes among ``outputs``, or among those ``parts`` of them that are named.
+        """The distinct outcomes of ``outputs`` (n, *shape), restricted to ``parts`` if given.
 
-        None if there are more than ``most``.
+        None if there are more than ``max_outcomes``.
         """
         entries = np.array([entry for part in parts for entry in part]) if parts else None
         flat = _columns(outputs, entries)
-        found = []
+        marks_by_entry = []
         for column in flat.T:
             values = np.unique(column)
-            if len(values) > most:
+            if len(values) > max_outcomes:
                 return None
-            found.append(cuts_between(values) if column.dtype.kind == "f" else values)
-        marks = tuple(found)
+            marks_by_entry.append(cuts_between(values) if column.dtype.kind == "f" else values)
+        marks = tuple(marks_by_entry)
         rng = np.random.default_rng(0)
         weights = rng.integers(2**62, size=len(marks), dtype=np.uint64) * np.uint64(2)
         weights += np.uint64(1)
         if len(marks) == 1:
             weights[:] = 1
         keys, where = np.unique(_keys(flat, marks, weights), return_index=True)
-        if len(keys) > most:
+        if len(keys) > max_outcomes:
             return None
         if names is None or not parts:
             rows = flat[where] if outputs.ndim > 1 else flat[where, 0]
             return cls(marks, weights, keys, tuple((str(row.tolist()),) for row in rows))
         whole = outputs[where].reshape(len(where), -1)
-        shown = tuple(tuple(names.value(row, part) for part in parts) for row in whole)
+        labels = tuple(tuple(names.value(row, part) for part in parts) for row in whole)
         called = tuple(names.part(part) for part in parts)
-        return cls(marks, weights, keys, shown, entries, parts, called)
+        return cls(marks, weights, keys, labels, entries, parts, called)
 
     @property
     def cuts(self) -> Floats:
-        """One part for each outcome, after a part for those unseen."""
+        """Cuts that separate the outcomes; new outcomes fall before the first cut."""
         return np.arange(len(self.keys), dtype=np.float64) - 0.5
 
     def of(self, outputs: Values) -> Values:
-        """Outputs (n, *shape) to positions (n,) among the outcomes seen."""
+        """Positions (n,) of outputs (n, *shape) among the outcomes of the sample."""
         flat = _columns(outputs, self.entries)
         if len(self.marks) == 1 and self.marks[0].dtype == flat.dtype and len(self.keys) <= _FEW:
             return self._one_of_few(flat[:, 0])
@@ -205,29 +213,29 @@ class Outcome:
         return positions
 
     def words(self, low: float, high: float) -> str:
-        """The outcomes with positions in an interval, by name."""
+        """Names of the outcomes with positions in an interval."""
         start = 0 if np.isinf(low) else max(0, math.ceil(low))
-        shown = self.shown[start : None if np.isinf(high) else max(0, math.ceil(high))]
-        if self.names and len(shown) == 1:
-            return " and ".join(f"{n} = {v}" for n, v in zip(self.names, shown[0], strict=True))
+        labels = self.labels[start : None if np.isinf(high) else max(0, math.ceil(high))]
+        if self.names and len(labels) == 1:
+            return " and ".join(f"{n} = {v}" for n, v in zip(self.names, labels[0], strict=True))
         single = len(self.names) < 2
-        values = [row[0] if single else f"({', '.join(row)})" for row in shown[:5]]
+        values = [row[0] if single else f"({', '.join(row)})" for row in labels[:5]]
         name = (self.names or ("output",))[0] if single else f"({', '.join(self.names)})"
-        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
+        more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
         return f"{name} in {{{', '.join(values)}{more}}}"
 
 
 Statistic = Number | Outcome
-"""A number for each output, chosen before the outputs that count were drawn.
+"""One number per output, by a function that is fixed before the counted outputs are drawn.
 
-``of`` computes it. ``cuts`` are its own, increasing, the part before the first for outputs not to
-be guessed on; None if it is to be cut where values suggest it. ``plain`` says that it is read off
-the output, ``words`` names the outputs whose statistic is in an interval.
+``of`` computes the numbers. ``cuts`` are increasing cuts that the statistic prescribes, and no
+guess is made before the first; with None, the values suggest the cuts. ``plain`` says that the
+number is read off the output. ``words`` names the outputs whose number is in an interval.
 """
 
 
 def _columns(outputs: Values, entries: NDArray[np.intp] | None) -> Values:
-    """Outputs (n, *shape) as (n, entries), all of them or those named."""
+    """Outputs (n, *shape) as (n, entries), restricted to ``entries`` if given."""
     flat = outputs.reshape(len(outputs), -1)
     return flat if entries is None else flat[:, entries]
 
@@ -241,8 +249,8 @@ def _keys(
     return keys
 
 
-def step_of(values: Floats) -> float:
-    """The distance of numbers (n,) that lie on a grid: 1 for whole ones, 0 where there is none."""
+def grid_step(values: Floats) -> float:
+    """Step of the grid on which numbers (n,) lie: 1 for whole numbers, 0 if there is no grid."""
     different = np.unique(values[np.isfinite(values)])
     if np.all(different == np.rint(different)):
         return 1.0
@@ -254,13 +262,13 @@ def step_of(values: Floats) -> float:
     return float((different[-1] - different[0]) / np.rint(steps[-1]))
 
 
-def place_in_period(sample: Floats) -> Number:
-    """Where numbers lie within ``_PERIOD`` steps of their grid, or after the point if on none.
+def period_statistic(sample: Floats) -> Number:
+    """The statistic "output modulo ``_PERIOD`` steps of its grid", or its fractional part.
 
-    What a fine-grained output carries in its low digits, and no interval of it shows. The grid is
-    that of ``sample`` (n,).
+    Low digits of a fine-grained output may reveal what no interval of outputs does. The grid is
+    that of ``sample`` (n,); without a grid the statistic is the fractional part.
     """
-    step = step_of(sample[:_SAMPLED])
+    step = grid_step(sample[:_SAMPLED])
     if step == 0:
         return Number("fractional part of the output", lambda x: _modulo(as_floats(x)[:, 0], 1.0))
     if step == 1:
@@ -273,15 +281,18 @@ def place_in_period(sample: Floats) -> Number:
 
 
 def _modulo(x: Values, period: float) -> Values:
-    """Remainders, and -1 of infinities."""
+    """Remainders of division by ``period``; -1 for infinities."""
     if x.dtype.kind != "f":
         whole: Values = x if x.itemsize == 8 else x.astype(np.int64)
         return np.asarray(np.mod(whole, period))
     return np.where(np.isfinite(x), np.mod(np.where(np.isfinite(x), x, 0.0), period), -1.0)
 
 
-def bits(sample: Values) -> list[Number]:
-    """The bits of whole numbers (n, ...) of one entry that vary in ``sample``: what is packed."""
+def bit_statistics(sample: Values) -> list[Number]:
+    """Statistics for the bits that vary in ``sample``, whole numbers (n, ...) of one entry.
+
+    They reveal values that are packed into one number.
+    """
     flat = sample.reshape(-1)
     varying = int(np.bitwise_or.reduce(flat ^ flat[0]).astype(np.int64))
     return [
@@ -295,8 +306,8 @@ def _bit(x: Values, place: int) -> Values:
     return x[:, 0].astype(np.int64) >> place & 1
 
 
-def plain_numbers(width: int) -> list[Number]:
-    """Statistics of outputs of so many entries that need no sample: the number itself, or sums."""
+def simple_statistics(width: int) -> list[Number]:
+    """Statistics that need no sample, of outputs with ``width`` entries: the number, or sums."""
     if width == 1:
         return [Number("output", lambda x: x[:, 0])]
     return [
@@ -317,7 +328,7 @@ def plain_numbers(width: int) -> list[Number]:
 
 
 def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
-    """Counts of ``values`` in the parts between ``cuts``: (len(cuts) + 1,)."""
+    """Counts (m + 1,) of ``values`` in the intervals between ``cuts`` (m,)."""
     if len(cuts) > _FEW_CUTS:
         below = np.searchsorted(np.sort(values), cuts)  # sorting is cheaper than many searches
         return np.diff(below, prepend=0, append=len(values))
@@ -334,7 +345,7 @@ def histogram(values: NDArray[Any], cuts: Floats) -> NDArray[np.int64]:
 
 
 def _excess(counts: NDArray[np.int64]) -> Floats:
-    """How far a value's count stands out of its neighbours', in deviations: an atom in a grid."""
+    """Excess of each value's count over its neighbours', in deviations: large for an atom."""
     around = np.append(np.ones(_ABOUT), [0.0, *np.ones(_ABOUT)])
     near = np.maximum(1.0, np.convolve(np.ones(len(counts)), around, "same"))
     usual = np.convolve(counts, around, "same") / near
@@ -342,12 +353,15 @@ def _excess(counts: NDArray[np.int64]) -> Floats:
 
 
 def has_atoms(values: NDArray[Any]) -> bool:
-    """Whether some value came up so often that it is cut out of a range; see ``cuts_between``."""
+    """Whether some value repeats often enough for cuts of its own; see ``cuts_between``."""
     return int(np.unique(values, return_counts=True)[1].max(initial=0)) >= _REPEATED
 
 
 def cuts_between(values: NDArray[Any]) -> Floats:
-    """Cuts that tell the values apart if they are few, or quantiles, dense in both tails."""
+    """Cuts between the distinct values if they are few; otherwise quantiles, dense in both tails.
+
+    With quantiles, values that repeat get cuts of their own.
+    """
     different = np.unique(values).astype(np.float64)
     finite = different[np.isfinite(different)]
     gaps = np.diff(finite)
@@ -373,17 +387,17 @@ def cuts_between(values: NDArray[Any]) -> Floats:
 
 
 STEP = 2.0**-32
-"""Of numbers of size 1, far above what the order of a sum changes, far below what data tell."""
+"""Rounding step of numbers of size 1: above the errors of summation, below differences of data."""
 _LEAST = 1e-250
-"""Of sizes: quotients by a step stay finite."""
+"""Smallest size that is distinguished: quotients by a step stay finite."""
 
 
-def rounded(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
-    """``values`` in steps of 2^-32 of the power of two at or above ``size``.
+def round_to_size(values: ArrayLike, size: ArrayLike = 1.0) -> NDArray[Any]:
+    """Rounds ``values`` to multiples of 2^-32 times the power of two at or above ``size``.
 
-    Linear algebra adds in an order that the processor sets, so the last bits of a sum are the
-    machine's. Scores are rounded before a rule is chosen by them, and before they are compared with
-    its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
+    Linear algebra adds in an order that depends on the processor, so the last bits of a sum depend
+    on the machine. Scores are rounded before a rule is chosen by them, and before they are compared
+    with its cuts. Infinite numbers and NaN stay as they are. Arrays broadcast.
     """
     step = STEP * np.exp2(np.ceil(np.log2(np.clip(np.asarray(size, float), _LEAST, 1.0 / _LEAST))))
     return np.asarray(np.rint(np.asarray(values) / step) * step + 0.0)
@@ -395,11 +409,12 @@ _LONGEST_STEP = 4.0
 _SETTLED = 1e-7
 
 
-def fitted(features: Floats, first: Floats, second: Floats) -> Floats:
-    """Weights (f,) of ``features`` (n, f), whose rows came ``first`` and ``second`` times (n,).
+def fit_logistic(features: Floats, first: Floats, second: Floats) -> Floats:
+    """Fits the weights (f,) of a logistic regression of the world on ``features`` (n, f).
 
-    Maximum likelihood with a slight ridge, by Newton's method with limited steps, so that worlds
-    which a plane separates have an answer as well.
+    ``first`` and ``second`` (n,) are the counts of each row in the two worlds. The fit is maximum
+    likelihood with a slight ridge, by Newton's method with limited steps, so that worlds which a
+    plane separates have a solution as well.
     """
     total = first + second
     share = total / total.sum()
@@ -420,24 +435,26 @@ def fitted(features: Floats, first: Floats, second: Floats) -> Floats:
     return np.asarray(weights / scale)
 
 
-# What learning may cost: outputs of each input, entries of an output.
+# Limits of the cost of learning: outputs per input, entries of an output that a regression reads,
+# and entries that are statistics by themselves.
 _ROWS = 10_000
 _ENTRIES = 32
 _ALONE = 8
-# Different values that are counted, and standard errors by which the log-odds of one must differ.
+# Most distinct values that are counted, and the standard errors by which log-odds must exceed 0.
 _VALUES, _SURE = 64, 4.0
-# Entries beyond this many spreads from the middle are brought back, infinite ones included.
+# Entries are clipped at this many spreads from the middle, infinite ones included.
 _REACH = 1e6
 
 
-def learned_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
-    """Statistics for outputs (n, d) of two worlds, cheap ones before a trained classifier.
+def learn_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator[Number]:
+    """Learns statistics that distinguish outputs (n, d) of two worlds, cheap ones first:
 
-    The entries that differ most, alone and summed with the sign of their difference; the projection
-    on the difference of means, which is exact for noise of one size in any direction; how often
-    values come up in whatever place, as in a list of items, summed with their log-odds; a logistic
-    regression on entries, squares, and entries clipped to where the two worlds' outputs centre,
-    which is exact for Gaussian and Laplace noise and for bits; gradient boosting for the rest.
+    - the entries that differ most, alone and summed with the sign of their difference;
+    - the projection on the difference of means, exact for noise of one size in any direction;
+    - the counts of values in any place, as in a list of items, weighted with their log-odds;
+    - a logistic regression on entries, squares, and entries clipped to the range between the
+      medians of the two worlds, exact for Gaussian and Laplace noise and for bits;
+    - gradient boosting for all else.
     """
     first, second = first[:_ROWS], second[:_ROWS]
     both = np.concatenate([first, second])
@@ -445,25 +462,25 @@ def learned_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator
     low, high = np.quantile(both, [0.01, 0.99], axis=0)
     spread = np.clip(both, low, high).std(axis=0)
     spread = np.where(spread > 0, spread, np.maximum(np.ptp(both, axis=0), 1e-300))
-    spread = np.exp2(np.rint(np.log2(spread)))  # entries of one spread keep one, and bits stay few
+    spread = np.exp2(np.rint(np.log2(spread)))  # equal spreads stay equal, and mantissas short
     a, b = _standard(first, middle, spread), _standard(second, middle, spread)
 
     def score(name: str, entries: NDArray[np.intp], compute: Callable[[Floats], Floats]) -> Number:
-        """A function of some entries, standardized, larger for the first world."""
+        """A function of some standardised entries, larger in the first world."""
         center, scale = middle[entries], spread[entries]
         return Number(
-            name, lambda flat: rounded(compute(_standard(flat[:, entries], center, scale)))
+            name, lambda flat: round_to_size(compute(_standard(flat[:, entries], center, scale)))
         )
 
     shift = a.mean(axis=0) - b.mean(axis=0)
     squares = (a * a).mean(axis=0) - (b * b).mean(axis=0)
     squares /= np.maximum(np.concatenate([a * a, b * b]).std(axis=0), 1e-9)
     zeros = (first == 0).mean(axis=0) - (second == 0).mean(axis=0)
-    apart = rounded(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
+    apart = round_to_size(np.maximum(np.abs(shift), np.maximum(np.abs(squares), 2 * np.abs(zeros))))
     order = np.argsort(-apart, kind="stable")
     for entry in order[:_ALONE].tolist():
         yield Number(names.of(entry), itemgetter((slice(None), entry)), plain=True)
-    by_shift = np.argsort(-rounded(np.abs(shift)), kind="stable")
+    by_shift = np.argsort(-round_to_size(np.abs(shift)), kind="stable")
     for count in sorted({2**i for i in range(1, 17) if 2**i < len(shift)} | {len(shift)}):
         chosen = np.sort(by_shift[:count])
         sign = np.sign(shift[chosen])
@@ -472,7 +489,7 @@ def learned_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator
         every = np.arange(len(shift))
         variance = np.maximum((a.var(axis=0) + b.var(axis=0)) / 2.0, 1e-9)
         weights = shift / variance
-        weights = rounded(weights / np.abs(weights).max(initial=1e-300))
+        weights = round_to_size(weights / np.abs(weights).max(initial=1e-300))
         yield score(
             "projection on the difference of means", every, partial(_weighted, weights=weights)
         )
@@ -482,26 +499,27 @@ def learned_scores(first: Floats, second: Floats, names: EntryNames) -> Iterator
     a, b = a[:, chosen], b[:, chosen]
     features = _features(np.median(a, axis=0), np.median(b, axis=0))
     counts = np.repeat([1.0, 0.0], [len(a), len(b)])
-    weights = rounded(fitted(features(np.concatenate([a, b])), counts, 1.0 - counts))
+    weights = round_to_size(fit_logistic(features(np.concatenate([a, b])), counts, 1.0 - counts))
     yield score(
         f"log-odds learnt on {len(chosen)} entries", chosen, lambda x: features(x) @ weights
     )
-    yield score(f"gradient boosting on {len(chosen)} entries", chosen, boosted(a, b))
+    yield score(f"gradient boosting on {len(chosen)} entries", chosen, fit_boosted_trees(a, b))
 
 
 def _items(first: Floats, second: Floats, values: Floats) -> Number:
-    """The sum of log-odds of the values that an output shows, in whatever place."""
+    """Sum of the log-odds of the values of an output, in any place."""
 
-    def shown(flat: Floats) -> Floats:
+    def count(flat: Floats) -> Floats:
         return np.stack([(flat == value).sum(axis=1) for value in values], axis=1)
 
-    one, other = (shown(world).sum(axis=0) + 0.5 for world in (first, second))
-    weights = np.log(one / one.sum()) - np.log(other / other.sum())
-    error = np.sqrt(1.0 / one + 1.0 / other)
+    first_n, second_n = (count(world).sum(axis=0) + 0.5 for world in (first, second))
+    weights = np.log(first_n / first_n.sum()) - np.log(second_n / second_n.sum())
+    error = np.sqrt(1.0 / first_n + 1.0 / second_n)
     weights = np.where(np.abs(weights) > _SURE * error, weights, 0.0)
     names = ", ".join(f"{value:g}" for value in values[np.argsort(-np.abs(weights))][:2])
     return Number(
-        f"log-odds of the values shown ({names} above all)", lambda x: rounded(shown(x) @ weights)
+        f"log-odds of output's values ({names} above all)",
+        lambda x: round_to_size(count(x) @ weights),
     )
 
 
@@ -511,11 +529,11 @@ def _weighted(x: Floats, weights: Floats) -> Floats:
 
 def _standard(x: Floats, middle: Floats, spread: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return rounded(np.clip((x - middle) / spread, -_REACH, _REACH))
+        return round_to_size(np.clip((x - middle) / spread, -_REACH, _REACH))
 
 
-def _features(one: Floats, other: Floats) -> Callable[[Floats], Floats]:
-    low, high = np.minimum(one, other), np.maximum(one, other)
+def _features(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
+    low, high = np.minimum(first, second), np.maximum(first, second)
     differ = high > low
 
     def features(x: Floats) -> Floats:
@@ -525,15 +543,15 @@ def _features(one: Floats, other: Floats) -> Callable[[Floats], Floats]:
     return features
 
 
-def boosted(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
-    """Log-odds of the first world by gradient-boosted trees, fitted to (n, f) of each."""
+def fit_boosted_trees(first: Floats, second: Floats) -> Callable[[Floats], Floats]:
+    """Log-odds of the first world, by gradient-boosted trees fitted to features (n, f) of both."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
         max_iter=40, max_leaf_nodes=15, min_samples_leaf=40, early_stopping=False, random_state=0
     )
     labels = np.repeat([1, 0], [len(first), len(second)])
-    with one_thread(None):  # its threads wait for one another longer than they work
+    with one_thread(None):  # several threads would wait for one another longer than they work
         model.fit(np.concatenate([first, second]), labels)
 
     def score(x: Floats) -> Floats:

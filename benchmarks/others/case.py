@@ -18,12 +18,11 @@ CONFIDENCE = 0.9995
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One mechanism at one claim, as a callable, and the inputs to pair up.
+    """One mechanism at one claim, as a callable, and the inputs to compare in pairs.
 
-    ``samples`` are drawn for each input. ``setting`` says what the name leaves open, ``remark``
-    what is known of the mechanism that explains what is found. Where only the
-    noise that the library calibrates is in question, ``call`` is our mechanism with that noise: its
-    law is known, and no input is paired up.
+    ``samples`` are drawn per input. ``setting`` completes the name, ``remark`` explains the result.
+    If only the noise that the library calibrates is tested, ``call`` is our mechanism with that
+    noise, whose distribution is known, and there are no inputs.
     """
 
     library: str

@@ -39,7 +39,7 @@ def load() -> ModuleType:
 
 
 def cases() -> tuple[Case, ...]:
-    """Every one with a claim of its own; Bingham takes matrices and is left out."""
+    """All mechanisms with their own claim; Bingham takes matrices and is left out."""
     dp = load()
 
     def drawn(make: Callable[[Any], Any], numpys: bool = False) -> Call:

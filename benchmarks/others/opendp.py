@@ -136,10 +136,7 @@ def cases() -> tuple[Case, ...]:
     for scale in (2.0, 0.5):
         best = dp.m.make_noisy_max(*scores, dp.max_divergence(), scale=scale)
         two = dp.m.make_noisy_top_k(*scores, dp.max_divergence(), k=2, scale=scale)
-        for name, measurement in (
-            ("make_noisy_max", best),
-            ("make_noisy_top_k", two),
-        ):
+        for name, measurement in (("make_noisy_max", best), ("make_noisy_top_k", two)):
             rows.append(
                 case(
                     name,

@@ -1,9 +1,9 @@
-"""Released code itself, audited: ``python -m benchmarks.released NAME --code DIR``.
+"""Audits of original released code: ``python -m benchmarks.released NAME --code DIR``.
 
-DIR is a checkout of the repository, at the commit that is named; its files are run, none is copied.
-Without it nothing is run, and a line says why. Printed is, of what a device sends, what the local
-game shows of one message and what attacks read; of mechanisms what is measured of them before the
-same of what is written anew here: the mechanism of an entry, or the row of found-in-the-wild.
+DIR is a checkout of the repository at the named commit; its files are run and not copied. Without
+it nothing runs, and a line states the reason. For a client, the output has the result of the local
+game on one message and of the attacks; for a mechanism, its measured values next to those of our
+reimplementation: the mechanism of an entry, or the row of found-in-the-wild.
 """
 
 from __future__ import annotations

@@ -60,10 +60,10 @@ class Checkout:
     def load(
         self, folder: Path, *names: str, blank: Sequence[str] = (), options: Sequence[str] = ()
     ) -> list[ModuleType]:
-        """Import modules of the folder, which read ``options`` where they ask for a command line.
+        """Import modules of the folder, which receive ``options`` as their command line.
 
-        Modules that they import and do not need for what is run can be left ``blank``. What they
-        print is not shown. InputError for a module that is not of the folder.
+        Modules that they import but do not need here can be left ``blank``. Their output is
+        suppressed. InputError for a module that is not in the folder.
         """
         folder = folder.resolve()
         with _importable(folder, ["main.py", *options]), redirect_stdout(StringIO()):

@@ -39,7 +39,7 @@ NEGATIVES = 4
 
 
 def options(**given: Any) -> SimpleNamespace:
-    """Those of main.py that a device reads; of its training nothing that is looked at depends."""
+    """The options of main.py that a client reads; no examined result depends on its training."""
     return SimpleNamespace(
         **{
             "device": "cpu",

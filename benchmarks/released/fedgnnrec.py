@@ -21,9 +21,7 @@ from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 from fedrec_auditor.targets.wrapped.client import History
 
 CODE = Checkout(
-    "Aeolian2001/FedGNNRec",
-    "648ef81",
-    {"client.py": "5e8f5d523f43a9af9d4f457af6c61dbe362b1c07"},
+    "Aeolian2001/FedGNNRec", "648ef81", {"client.py": "5e8f5d523f43a9af9d4f457af6c61dbe362b1c07"}
 )
 WIDTH, CLIP, SCALE = 16, 0.1, 0.1
 """Defaults of main.py."""

@@ -60,12 +60,12 @@ class Devices:
         return sent if isinstance(sent, dict) else dict(enumerate(sent))
 
     def read(self, sent: Sent) -> NDArray[np.float64]:
-        """What is read with the key, (rows, width)."""
+        """The plaintext of messages with the key, (rows, width)."""
         key = self.script.private_key
         return np.array([[key.decrypt(each) for each in row] for row in sent.values()])
 
     def seen(self, sent: Sent) -> NDArray[np.float64]:
-        """What is seen without it of a ciphertext: its size, its last bits, its exponent."""
+        """Public properties of a ciphertext: its size, its last bits, its exponent."""
         whole = self.script.public_key.nsquare
         pairs = [(each.ciphertext(be_secure=False), each.exponent) for each in flat(sent)]
         return np.array([[each / whole, each % 256, exponent] for each, exponent in pairs]).ravel()
@@ -73,7 +73,7 @@ class Devices:
     def looked_at(
         self, held: Callable[[float], Ratings], look: Callable[[Sent], NDArray[np.float64]]
     ) -> Callable[..., NDArray[np.float64]]:
-        """A function for ``verify_ldp``: what a look tells of messages of who ``held`` x."""
+        """A function for ``verify_ldp``: a public property of messages of clients with x."""
 
         def call(x: float, rng: Generator, size: int) -> NDArray[np.float64]:
             return np.array([look(self.send(held(x), rng)).ravel() for _ in range(size)])

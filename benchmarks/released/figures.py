@@ -14,17 +14,12 @@ ASKED = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
 
 
 def audited(
-    name: str,
-    system: Any,
-    data: Any,
-    runs: int,
-    *attacks: str,
-    **settings: Any,
+    name: str, system: Any, data: Any, runs: int, *attacks: str, **settings: Any
 ) -> Iterator[str]:
-    """What the local game of so many ``runs`` and attacks find of a system on ``data``.
+    """Results of the local game with this many ``runs``, and of attacks, for a system on ``data``.
 
-    It is a target, or a client with the ``settings`` that ``audit_system`` takes beside it;
-    ``attacks`` are those beside reconstruction.
+    The system is a target, or a client with the ``settings`` of ``audit_system``. ``attacks`` run
+    in addition to reconstruction.
     """
     record = fedrec_auditor.audit_system(
         system,
@@ -55,7 +50,7 @@ def verified(
     inputs: Sequence[Any] | None = None,
     samples: int | None = None,
 ) -> str:
-    """What ``verify_ldp`` finds of a mechanism or a callable at a claim; ``words`` name it."""
+    """The result of ``verify_ldp`` for a mechanism or callable at a claim; ``words`` name it."""
     found = fedrec_auditor.verify_ldp(
         call,
         epsilon=epsilon,

@@ -38,7 +38,7 @@ MADE = Synthetic(n_users=100, n_items=1682, profile=60)
 NETWORKS = 10
 USERS, ITEMS, RUNS = 40, 200, 200
 DEVICES = 20  # of all whose rows are moved
-_SILENT = 1e-9  # a noise that is none
+_SILENT = 1e-9  # noise that counts as zero
 OPTIONS: dict[str, Any] = {
     "alias": "",
     "num_users": 1,

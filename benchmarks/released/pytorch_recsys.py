@@ -34,7 +34,7 @@ class _MadeError(Exception):
 
 
 def _reports(module: ModuleType, flip: str, similarity: str, *inputs: Any, **settings: Any) -> Any:
-    """What the function ``flip`` of a module reports where ``similarity`` calls it."""
+    """The reports of a module's function ``flip`` when ``similarity`` calls it."""
     original = getattr(module, flip)
 
     def flipped(*arguments: Any) -> None:

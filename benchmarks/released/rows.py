@@ -13,9 +13,9 @@ from benchmarks.wild.rows import Row, measured, stored
 def compared(
     name: str, calls: Mapping[str, Callable[..., Any]], samples: int | None = None
 ) -> Iterator[str]:
-    """What is measured of each row whose mechanism is among ``calls``, and what stands there.
+    """Measured and stored values of each row whose mechanism is among ``calls``.
 
-    ``samples`` are drawn for each input, or as many as of the row.
+    ``samples`` are drawn per input, by default as many as for the row.
     """
     known = stored()
     for finding in Package(name).findings():

@@ -46,7 +46,7 @@ def _step() -> None:
 
 
 def party(gradient: NDArray[np.float64]) -> Any:
-    """What the loop asks of a party, whose user table (n, d) has this gradient, and all else 0."""
+    """A stub of a silo for the loop: this gradient for the user table (n, d), else zeros."""
     import torch
 
     class Party(torch.nn.Module):
@@ -69,7 +69,7 @@ def party(gradient: NDArray[np.float64]) -> Any:
 
 
 def quantized(train: ModuleType, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What a party sends for a gradient (n, d), beside another party's zeros."""
+    """The message of a silo for a gradient (n, d), if the other silo has zeros."""
     import torch
 
     args = SimpleNamespace(
@@ -138,7 +138,7 @@ def audit(folder: Path) -> Iterator[str]:
 
 
 def sketched(utils: ModuleType) -> Iterator[str]:
-    """What the sketch of sums of all users is, and what it shows of one user's."""
+    """The sketch of the sums of all users, and the entry of one user in it."""
     rng = np.random.default_rng(1)
     seed_globals(rng)
     phi = utils.sparseProject(PEOPLE // SKETCH, PEOPLE, 1)

@@ -1,6 +1,6 @@
-"""Public packages, one module each: callables that ``auditor verify`` takes.
+"""Public packages, one module per package: callables that ``auditor verify`` takes.
 
-What is expected of them stands in the file beside the module, see ``package``. Each draws from a
+Expected results are in the file beside the module, see ``package``. Each callable draws from a
 global generator, which is seeded from ours before every call.
 """
 
@@ -32,7 +32,7 @@ def at_once(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any, int], An
 
 
 def one_by_one(*seeders: Callable[[int], Any]) -> Callable[[Callable[[Any], Any]], Drawn]:
-    """The same of a callable that draws one output."""
+    """Reports of a callable that draws one output at a time."""
 
     def wrap(draw: Callable[[Any], Any]) -> Drawn:
         def many(x: Any, size: int) -> NDArray[Any]:

@@ -36,7 +36,7 @@ def laplace(x: float) -> float:
 
 @one_by_one(_seed)
 def gaussian(x: float) -> float:
-    """The same."""
+    """Gaussian noise of the package on a value."""
     return float(PRIVACY.gaussian_mechanism_output_perturb(_model(x), 1.0, 1.0, DELTA)["weight"])
 
 

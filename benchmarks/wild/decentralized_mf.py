@@ -35,6 +35,6 @@ def training(x: float, rng: np.random.Generator, size: int) -> NDArray[np.float6
 
 
 def second_routes() -> dict[str, float]:
-    """What inputs are apart over the scale, added up."""
+    """The differences of the inputs divided by the scale, added up."""
     one = 2.0 * FURTHEST / SCALE
     return {"epoch": one, "vector": one * math.sqrt(DIMENSION), "training": one * EPOCHS}

@@ -12,7 +12,7 @@ RECORDS, BATCH = 1000, 10
 
 
 def uniform(gaussian: float, rounds: int, delta: float) -> float:
-    """What ``compute_eps_uniform`` says of so many batches."""
+    """The result of ``compute_eps_uniform`` for this many batches."""
     epochs = rounds * BATCH / RECORDS
     said: Any = ACCOUNTING.compute_eps_uniform(epochs, gaussian, RECORDS, BATCH, delta)
     return float(said)

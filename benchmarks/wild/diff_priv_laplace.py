@@ -18,21 +18,21 @@ LEAST, MOST = 20.0, 100.0
 
 @at_once()
 def median(x: int, size: int) -> NDArray[np.float64]:
-    """Of the least, the most and one of the two again."""
+    """The median of the smallest value, the largest value and one of the two again."""
     values, of = np.array([LEAST, (LEAST, MOST)[x], MOST]), STATISTICS.DiffPrivStatistics
     return np.array([of.median(values, EPSILON) for _ in range(size)])
 
 
 @at_once()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """Of ten equal values, or with one that is 1 more."""
+    """The mean of ten equal values, or with one that is 1 more."""
     values, of = np.array([LEAST] * 9 + [LEAST + x]), STATISTICS.DiffPrivStatistics
     return np.array([of.mean(values, EPSILON) for _ in range(size)])
 
 
 @at_once()
 def mean_in_bounds(x: int, size: int) -> NDArray[np.float64]:
-    """Of two values in [0, 1], by the method that takes the bounds."""
+    """The mean of two values in [0, 1], by the method that takes the bounds."""
     draw = LAPLACE.DiffPrivLaplaceMechanism.anonymize_mean_with_budget
     return np.array([draw(x / 2.0, 0.0, 1.0, 2, EPSILON) for _ in range(size)])
 

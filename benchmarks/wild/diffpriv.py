@@ -23,7 +23,7 @@ ROWS = 10
 
 @one_by_one()
 def response(x: int) -> int:
-    """What the last of three answers becomes; the others are 0 and 1."""
+    """The reported value of the last of three answers, if the others are 0 and 1."""
     answers = [0, 1, x]
     DIFF.randresponse(answers)
     return answers[2]
@@ -31,18 +31,18 @@ def response(x: int) -> int:
 
 @at_once()
 def record(x: int, size: int) -> NDArray[np.float64]:
-    """What the first of ten records becomes, if their mean is the function."""
+    """The reported value of the first of ten records, if their mean is the function."""
     return _noisy(x, size, None)
 
 
 @at_once()
 def record_of_a_range(x: int, size: int) -> NDArray[np.float64]:
-    """The same, where the sensitivity is given as how much a record may change."""
+    """The reported value if the sensitivity is given as the change of a record."""
     return _noisy(x, size, [1.0] * size)
 
 
 def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.float64]:
-    """Of a file in which each column is a file of its own."""
+    """The noisy contents of a file whose columns are separate files."""
     rows = [x] + [0] * (ROWS - 1)
     data = io.StringIO("\n".join(",".join([f"{value}"] * size) for value in rows))
     with TemporaryDirectory() as folder:
@@ -53,5 +53,5 @@ def _noisy(x: int, size: int, sensitivity: list[float] | None) -> NDArray[np.flo
 
 
 def second_routes() -> dict[str, float]:
-    """Of Laplace noise: the shift, 1, by its scale, which is twice sensitivity by epsilon."""
+    """The shift of Laplace noise, 1, divided by its scale, twice sensitivity over epsilon."""
     return {"record": ROWS * EPSILON / 2.0, "record_of_a_range": EPSILON / 2.0}

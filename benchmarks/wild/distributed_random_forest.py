@@ -15,7 +15,7 @@ FOREST = INSTALLED.load(
 
 
 def threshold(x: int, rng: np.random.Generator) -> float:
-    """Where a tree splits ten records at 0 and ten at 1; one of these may be at .9."""
+    """The split of a tree on ten records at 0 and ten at 1, one of which may be at .9."""
     data = np.array([0.0] * 10 + [1.0] * 9 + [1.0 - 0.1 * x])[:, np.newaxis]
     labels = np.repeat([0, 1], 10)
     seed = int(rng.integers(2**31))

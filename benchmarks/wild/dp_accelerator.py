@@ -24,7 +24,7 @@ def curve(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def epsilon(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """What ``get_epsilon`` says."""
+    """The result of ``get_epsilon``."""
     return float(_accountant(gaussian, rate).get_epsilon(rounds, delta))
 
 

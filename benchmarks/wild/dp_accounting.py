@@ -32,7 +32,7 @@ def responses(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def _sampled(accountant: Any, gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """Of Poisson samples of Gaussian noise."""
+    """The event of Poisson samples with Gaussian noise."""
     noise = dp_accounting.GaussianDpEvent(gaussian)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, noise), rounds)
     return float(accountant.get_epsilon(delta))

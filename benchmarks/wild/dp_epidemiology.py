@@ -38,7 +38,7 @@ def hotspots(x: int, rng: np.random.Generator) -> int:
 
 
 def mobility(x: int, rng: np.random.Generator) -> int:
-    """The same of a kind of shop, the second day."""
+    """The noisy count of a kind of shop on the second day."""
     data = _transactions(x, merch_category=["Restaurants"] * 2)
     found = MOBILITY.mobility_analyzer(data, *WEEK, "retail_and_recreation", 1.0)
     return int(found["nb_transactions"].iloc[1])

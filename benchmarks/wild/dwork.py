@@ -66,7 +66,7 @@ def column(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 
 def geometric(epsilon: float, largest: int) -> Mapping[int, float]:
-    """Of the noise up to a size: 0 in half of the draws that are not a failure, else a sign."""
+    """The distribution of noise up to a size: 0 in half of the successful draws, else a sign."""
     p = math.exp(-epsilon)
     noise = {0: (1.0 - p) / 2.0}
     for j in range(1, largest + 1):

@@ -30,7 +30,7 @@ def _repeat(operation: Any, size: int, **given: Any) -> NDArray[Any]:
 
 @at_once()
 def mean(x: int, size: int) -> NDArray[np.float64]:
-    """Of nine zeros and a value that may be far beyond the bound."""
+    """The mean of nine zeros and a value that may be far beyond the bound."""
     operation = OPERATIONS.PrivateClampedMean(lower_bound=0, upper_bound=1)
     return _repeat(operation, size, values=[0.0] * 9 + [FAR * x])
 
@@ -87,7 +87,7 @@ def first_option(values: list[int], share: float) -> float:
 
 
 def second_routes() -> dict[str, float]:
-    """Of two options by integration; of a clamped mean by the mass at the lower bound."""
+    """Two options by integration; a clamped mean by the mass at the lower bound."""
     routes = {}
     for key, values, share in (("quantile", HIGH, 0.9), ("median", MIDDLE, 0.5)):
         without, added = (first_option(v, share) for v in (values, [*values, 9]))

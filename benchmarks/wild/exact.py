@@ -26,7 +26,7 @@ def epsilon(distributions: Iterable[Distribution]) -> float:
 
 
 def sampled_gaussian(rate: float, sigma: float, delta: float) -> float:
-    """Of one step: (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), from the normal tails."""
+    """Epsilon of (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2), from the normal tails."""
 
     def left(epsilon: float) -> float:
         edge = sigma**2 * math.log((math.exp(epsilon) - 1.0 + rate) / rate) + 0.5
@@ -74,9 +74,7 @@ def unary(x: int | None, k: int, p: float, q: float) -> Distribution:
 
 
 def sampled_with_fakes(
-    x: tuple[Any, ...],
-    report: Callable[[Any], Distribution],
-    fake: Distribution,
+    x: tuple[Any, ...], report: Callable[[Any], Distribution], fake: Distribution
 ) -> Distribution:
     """One attribute is reported, the others are replaced by fakes, and which one is not said."""
     d = len(x)

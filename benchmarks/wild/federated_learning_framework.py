@@ -22,7 +22,7 @@ def without_delta(x: float) -> float:
 
 
 def spent(rounds: int, delta: float) -> float:
-    """What ``get_privacy_spent`` says after steps of epsilon 1 that share ``delta``."""
+    """The result of ``get_privacy_spent`` after steps of epsilon 1 that share ``delta``."""
     noise = PRIVACY.DifferentialPrivacy(epsilon=1.0, delta=delta / rounds)
     return float(noise.get_privacy_spent(rounds)["epsilon_spent"])
 

@@ -1,4 +1,4 @@
-"""What a package claims, what is so, and how to measure it."""
+"""Claims of a package, the true values, and the way to measure them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ MECHANISMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(Case):
-    """A mechanism of a public package at the epsilon that the package gives it.
+    """A mechanism of a public package at the epsilon that the package states.
 
-    ``key`` is its name in ``module``, that of the package here; ``mechanism`` is one of
-    ``MECHANISMS``. ``exact`` is the epsilon that it
-    has at the claimed delta, for the inputs named. ``claim`` says in which place of the package the
-    epsilon is claimed and how it is read, ``remark`` what the code does, and from where the exact
-    epsilon follows, ``holds_if`` the milder reading or use under which the claim holds, ``answer``
-    what the maintainers might say, ``remedy`` what would repair it. Where the ``call`` is
-    an accountant, ``account`` are the settings that it is asked about.
+    - ``key``: its name in ``module``, the package's module here
+    - ``mechanism``: one of ``MECHANISMS``
+    - ``exact``: its epsilon at the claimed delta, for the named inputs
+    - ``claim``: the place of the claim in the package, and our reading of it
+    - ``remark``: the code's behaviour, and the derivation of the exact epsilon
+    - ``holds_if``: the more favourable reading or use under which the claim holds
+    - ``answer``: a possible reply of the maintainers
+    - ``remedy``: a repair
+    - ``account``: the settings to ask for, if ``call`` is an accountant
     """
 
     module: str
@@ -47,7 +49,7 @@ class Finding(Case):
 
     @property
     def place(self) -> str:
-        """Where its row is kept: the last word of the module, and the key."""
+        """The key of its stored row: the last word of the module, and the key."""
         return f"{self.module.rpartition('.')[2]}:{self.key}"
 
     @property
@@ -57,7 +59,7 @@ class Finding(Case):
 
     @property
     def command(self) -> str:
-        """What measures it again, in the root of the project."""
+        """The command that measures it again, in the root of the project."""
         if self.account is not None:
             settings = " ".join(f"--{name} {value}" for name, value in self.account.items())
             return f"auditor account {settings} --claimed-epsilon {self.module}:{self.key}"

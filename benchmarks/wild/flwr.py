@@ -26,7 +26,7 @@ def _noised(update: list[NDArray[np.float64]], sensitivity: float, epsilon: floa
 
 
 def _deviation(epsilon: float) -> float:
-    """What ``LocalDpMod`` adds for a sensitivity of 1."""
+    """The deviation of the noise of ``LocalDpMod`` for a sensitivity of 1."""
     return math.sqrt(2.0 * math.log(1.25 / DELTA)) / epsilon
 
 
@@ -40,7 +40,7 @@ def diverged(x: float) -> float:
 
 @one_by_one()
 def clipped(x: float) -> float:
-    """The same of an update that is finite; two of them are a sensitivity of 2 apart."""
+    """The noisy update if it is finite; two clipped updates differ by a sensitivity of 2."""
     update = [np.array([1000.0 * (2.0 * x - 1.0)])]
     PRIVACY.compute_clip_model_update(update, [np.zeros(1)], 1.0)
     return float(_noised(update, 2.0, 1.0)[0])

@@ -21,5 +21,5 @@ def hashed(x: int) -> int:
 
 
 def second_routes() -> dict[str, float]:
-    """Of a true hash against one of all."""
+    """The probability of a true hash against one of all hashes."""
     return {"hashed": math.log(1.0 + math.exp(EPSILON) * 2.0**BITS)}

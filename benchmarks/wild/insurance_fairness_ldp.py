@@ -19,7 +19,7 @@ SHORT_AND_LONG, ONE_WIDTH = ("Male", "Female"), ("a", "b", "c")
 
 
 def label(x: int, rng: np.random.Generator, size: int) -> NDArray[Any]:
-    """What somebody reports whose label is the short or the long one."""
+    """The report of a person whose label is the short or the long one."""
     return _report(x, rng, size, SHORT_AND_LONG)
 
 
@@ -33,7 +33,7 @@ def _report(x: int, rng: np.random.Generator, size: int, labels: Sequence[str]) 
 
 
 def distribution(true: str, labels: Sequence[str]) -> exact.Distribution:
-    """Of what is reported: as many letters as the true label has."""
+    """The distribution of reports: they have as many letters as the true label."""
     cut: Counter[Hashable] = Counter()
     for reported, mass in exact.response(true, labels, EPSILON).items():
         cut[str(reported)[: len(true)]] += mass

@@ -66,12 +66,12 @@ def count(x: int, size: int) -> NDArray[np.float64]:
 
 @at_once()
 def total(x: int, size: int) -> NDArray[np.float64]:
-    """Of two values clipped to [0, 1]; the second is 0 or 9."""
+    """The sum of two values clipped to [0, 1]; the second is 0 or 9."""
     draw = LAPLACE.LaplaceMechanism(EPSILON).private_sum
     return np.array([draw(np.array([0.2, 9.0 * x]), bounds=(0, 1)) for _ in range(size)])
 
 
 def second_routes() -> dict[str, float]:
-    """Of a count, which is cut at 0: the mass at 0 of one and two."""
+    """The mass at 0 of a count, which is truncated at 0, for one and two."""
     at_zero = stats.laplace.logcdf([-1.0, -2.0])
     return {"count": float(at_zero[0] - at_zero[1])}

@@ -38,7 +38,7 @@ def _reports(protocol: Any, x: int, size: int) -> list[Any]:
 
 
 def _supports(protocol: Any, x: int, size: int) -> NDArray[np.bool_]:
-    """Which values hash to what is reported, by the function that is reported with it."""
+    """The values that hash to the reported code, by the reported function."""
     import xxhash
 
     def hashed(value: int, seed: int) -> int:
@@ -80,7 +80,7 @@ def binary_hash(x: int, size: int) -> NDArray[np.bool_]:
 
 @at_once(_seed_compiled)
 def threshold(x: int, size: int) -> NDArray[np.bool_]:
-    """Which of the noisy bits are above the threshold."""
+    """The indices of the noisy bits above the threshold."""
     reports = _reports(HE.HistogramEncoding(K, EPSILON), x, size)
     return np.array([np.isin(np.arange(K), above) for above in reports])
 
@@ -92,7 +92,7 @@ def histogram(x: int, size: int) -> NDArray[np.float64]:
 
 
 def subset_distribution(x: int, omega: int) -> exact.Distribution:
-    """Of subsets of one size in any order: the truth is in them e^epsilon times as often."""
+    """The distribution of subsets of one size: the truth is in them e^epsilon times as often."""
     weights = {
         order: math.exp(SUBSETS) if x in order else 1.0
         for order in itertools.permutations(range(K), omega)
@@ -101,7 +101,7 @@ def subset_distribution(x: int, omega: int) -> exact.Distribution:
 
 
 def hash_distribution(x: int, g: int) -> exact.Distribution:
-    """Of the values that hash to what is reported, under a random function to ``g`` codes."""
+    """The distribution of values with the reported hash, for a random hash to ``g`` codes."""
     seen: Counter[Hashable] = Counter()
     for function in itertools.product(range(g), repeat=K):
         for code, mass in exact.response(function[x], range(g), EPSILON).items():
@@ -110,7 +110,7 @@ def hash_distribution(x: int, g: int) -> exact.Distribution:
 
 
 def threshold_distribution(x: int) -> exact.Distribution:
-    """Of the bits that Laplace noise of scale 2 / epsilon lifts above the threshold."""
+    """The distribution of bits above the threshold after Laplace noise of scale 2 / epsilon."""
     above = stats.laplace.sf(THRESHOLD, loc=[1.0, 0.0], scale=2.0 / EPSILON)
     return exact.unary(x, K, *above)
 

@@ -37,7 +37,7 @@ def laplace(x: float, size: int) -> NDArray[np.float64]:
 
 
 def distribution(place: int, steps: int, epsilon: float) -> exact.Distribution:
-    """Of a value on the grid; the other draw is a uniform one, rounded: the ends get half."""
+    """The distribution for a value on the grid; a rounded uniform draw has half at the ends."""
     r = math.expm1(epsilon) / (math.exp(epsilon) + steps)
     inner = {j: (1.0 if 0 < j < steps else 0.5) / steps for j in range(steps + 1)}
     return exact.mixture([(r, {place: 1.0}), (1.0 - r, inner)])

@@ -16,7 +16,7 @@ PRELUDE = INSTALLED.load("opendp.prelude")
 
 @cache
 def _measurement(name: str) -> Any:
-    """Of sensitivity 1, scale 1; of randomized response with three categories kept by .75."""
+    """A measurement of sensitivity 1, scale 1; randomized response keeps one of three with .75."""
     dp = PRELUDE
     dp.enable_features("contrib")
     if name == "response":

@@ -1,11 +1,11 @@
-"""A public package that is verified: where it is installed, and the rows of its mechanisms.
+"""A public package under test: its installation, and the rows of its mechanisms.
 
-Beside each module of this folder stands a file of the same name with what the package claims, in
-numbers and words: ``package``, ``version``, what it ``needs`` beside the project's own packages,
-or the ``commit`` of a repository that cannot be installed, of which the module is written anew,
-``defaults`` of all rows, and a table for each row under the name of a callable of the module. Where
-the noise alone is in question a row has the ``law`` of it, and the callable measures its deviation.
-See ``Finding`` for the fields.
+Beside each module of this folder is a file of the same name with the package's claims, in numbers
+and words: ``package``, ``version``, the packages that it ``needs`` in addition to the project's, or
+the ``commit`` of a repository that cannot be installed and is reimplemented in the module,
+``defaults`` of all rows, and one table per row, named like a callable of the module. If only the
+noise is tested, a row has its ``law`` (distribution), and the callable measures its deviation. See
+``Finding`` for the fields.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
 
 @dataclass(frozen=True)
 class Package:
-    """The package of the module ``name``; installed in a folder of its own, without dependencies.
+    """The package of the module ``name``, installed in its own folder without dependencies.
 
-    What the project itself needs serves, and what a package imports only to plot, to fit or to
-    serve is left blank.
+    Packages of the project itself are used; modules that a package imports only to plot, fit or
+    serve are replaced by blank ones.
     """
 
     name: str
 
     @classmethod
     def of(cls, module: str) -> Package:
-        """That of a module, by its whole name."""
+        """The package of a module, by its full name."""
         return cls(module.rpartition(".")[2])
 
     @cached_property
     def said(self) -> dict[str, Any]:
-        """What stands in its file."""
+        """The contents of its file."""
         return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Those of its rows."""
+        """The keys of its rows."""
         others = ("defaults", "needs")
         tables = (key for key, value in self.said.items() if isinstance(value, dict))
         return tuple(key for key in tables if key not in others)
 
     @property
     def folder(self) -> Path:
-        """Where it is installed."""
+        """The folder where it is installed."""
         return INSTALLED / self.name
 
     @property
     def results(self) -> Path:
-        """Where its rows are left when they are measured."""
+        """The file for its rows when they are measured."""
         return INSTALLED / f"{self.name}.json"
 
     @property
@@ -129,11 +129,7 @@ class Package:
                 row["inputs"] = None
             found.append(
                 Finding(
-                    **row,
-                    library=self.said["package"],
-                    module=module.__name__,
-                    key=key,
-                    call=call,
+                    **row, library=self.said["package"], module=module.__name__, key=key, call=call
                 )
             )
         return tuple(found)
@@ -175,6 +171,6 @@ def is_blank(module: ModuleType) -> bool:
 
 
 def _nothing(name: str) -> None:
-    """What a blank module has under a name; AttributeError for what says what a module is."""
+    """A placeholder for a name of a blank module; AttributeError for module metadata."""
     if name.startswith("__"):
         raise AttributeError(name)

@@ -1,4 +1,4 @@
-"""The page of public packages: first what is refuted, then a section for each package."""
+"""The page of public packages: first the refuted claims, then one section per package."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def page(rows: Sequence[Measured]) -> str:
 
 
 def _section(rows: Sequence[Measured]) -> Iterator[str]:
-    """What is refuted of a package, one by one, and a table of what is not."""
+    """The refuted claims of a package, one by one, and a table of the other claims."""
     for finding, row in rows:
         if finding.broken:
             yield _details(finding, row)
@@ -81,7 +81,7 @@ def _section(rows: Sequence[Measured]) -> Iterator[str]:
 
 
 def _details(finding: Finding, row: Row) -> str:
-    """What is refuted in words: the claim, what is so, what was seen, and the command."""
+    """A refuted claim in words: the claim, the truth, the observation, and the command."""
     said = {
         "Setting": finding.setting,
         "Claimed": f"Epsilon {row.claimed}: {finding.claim}",
@@ -98,7 +98,7 @@ def _details(finding: Finding, row: Row) -> str:
 
 
 def event(row: Row) -> str:
-    """What was seen, and what it shows."""
+    """The observed event, and the epsilon that it shows."""
     if not row.event:
         return ""
     sure = "exactly" if row.draws in ("exact", "proved") else f"at confidence {CONFIDENCE}"
@@ -107,7 +107,7 @@ def event(row: Row) -> str:
 
 
 def message(finding: Finding, row: Row) -> str:
-    """What a person may send to the maintainers: what, where, how it was seen, and a remedy."""
+    """A message for the maintainers: the claim, its place, the observation, and a remedy."""
     version = row.package.rpartition(" ")[2]
     setting = f" ({finding.setting})" if finding.setting else ""
     least = "no finite epsilon" if row.exact == INFINITE else f"epsilon {row.exact}"

@@ -45,13 +45,13 @@ def _answered(bits: NDArray[np.float64], size: int) -> NDArray[np.int64]:
 
 @at_once()
 def signs(x: float, size: int) -> NDArray[np.int64]:
-    """Of ``WIDTH`` features that are all above 0, or all below."""
+    """The message for ``WIDTH`` features that are all above 0, or all below."""
     return _answered(UNARY.encode(np.full(WIDTH, 2.0 * x - 1.0)), size)
 
 
 @at_once()
 def one_hot(x: int, size: int) -> NDArray[np.int64]:
-    """Of a one-hot vector, for which the encoding is made."""
+    """The message for a one-hot vector, the intended input of the encoding."""
     return _answered(np.eye(WIDTH)[int(x)], size)
 
 

@@ -21,12 +21,12 @@ FUNCTIONS, CODES = 2, 4
 
 
 def _hash(function: int) -> Callable[[int], int]:
-    """A public hash function of ours, which tells all four values apart."""
+    """A public hash function of ours, which maps the four values to different codes."""
     return lambda x: (x + function) % CODES
 
 
 def _reports(module: Any, kind: str, functions: str, x: int, size: int) -> list[Any]:
-    """Of a client whose list of hash functions goes by the name ``functions``."""
+    """The reports of a client whose list of hash functions has the name ``functions``."""
     import pandas as pd
 
     vars(module)["primerange"] = lambda low, high: [low + 3]  # for its own functions, slow to find
@@ -49,7 +49,7 @@ def hadamard(x: int, size: int) -> NDArray[np.int64]:
 
 
 def hadamard_distribution(x: int) -> exact.Distribution:
-    """Of the sign of a row of the Hadamard matrix, flipped with 1 in e^epsilon + 1."""
+    """The distribution of the sign of a Hadamard row, flipped with 1 in e^epsilon + 1."""
     kept = math.exp(EPSILON) / (math.exp(EPSILON) + 1.0)
     report: Counter[Hashable] = Counter()
     for j in range(FUNCTIONS):
@@ -61,7 +61,7 @@ def hadamard_distribution(x: int) -> exact.Distribution:
 
 
 def sketch_distribution(x: int) -> exact.Distribution:
-    """Of signs, each flipped with 1 in e^(epsilon / 2) + 1."""
+    """The distribution of signs, each flipped with 1 in e^(epsilon / 2) + 1."""
     kept = math.exp(EPSILON / 2.0) / (math.exp(EPSILON / 2.0) + 1.0)
     return exact.mixture(
         (

@@ -107,7 +107,7 @@ def rappor_distribution(ones: tuple[int, ...], f: float = F, m: int = M) -> exac
 
 
 def converted_f(epsilon: float) -> float:
-    """What ``convert_eps_to_f`` gives."""
+    """The result of ``convert_eps_to_f``."""
     return round(2.0 / (math.exp(epsilon / 2.0) + 1.0), 2)
 
 

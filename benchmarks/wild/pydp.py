@@ -16,7 +16,7 @@ Drawn = Callable[[int, np.random.Generator, int], NDArray[np.float64]]
 
 
 def _of(name: str, data: list[float], more: float, **bounds: float) -> Drawn:
-    """What ``name`` makes of data, or (input 1) of one record more; from its own generator."""
+    """The result of ``name`` on data, or (input 1) on one more record; from its own generator."""
 
     def draw(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         records: list[Any] = [*data, *([more] if x else [])]

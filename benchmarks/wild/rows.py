@@ -1,4 +1,4 @@
-"""The rows that are kept of public packages: what was measured of each mechanism."""
+"""The stored rows of public packages: the measurements of each mechanism."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.errors import AuditError
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.spending.spend import account
-from fedrec_auditor.auditor.tracing.trace import NAME
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.reports.record import store
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import Gaussian
@@ -28,9 +28,9 @@ RESULTS = Path(__file__).parents[1] / "found_in_the_wild.json"
 
 @dataclass(frozen=True)
 class Row:
-    """What was claimed of a mechanism, what is so, and what was measured, in words.
+    """The claim of a mechanism, the truth, and the measurement, in words.
 
-    ``failed`` are the checks that failed, ``event`` what shows it.
+    ``failed`` are the checks that failed, ``event`` is the distinguishing event.
     """
 
     package: str
@@ -50,7 +50,7 @@ def number(epsilon: float) -> str:
 
 
 def known(finding: Finding) -> Row:
-    """What does not depend on any draw."""
+    """The fields that do not depend on any draw."""
     claimed = number(finding.epsilon)
     return Row(
         package=Package.of(finding.module).words,
@@ -104,7 +104,9 @@ def seen(finding: Finding, found: Verification) -> Row:
     failed = ", ".join(check.name for check in found.faults) or "none"
     if finding.inputs is None:  # our sampler, with the noise that theirs is given
         failed = "not run"
-    followed = any(check.name == NAME and check.status is Status.PASSED for check in found.checks)
+    followed = any(
+        check.name == PROOF_CHECK and check.status is Status.PASSED for check in found.checks
+    )
     proof = followed and found.exact and found.searched.tight
     event = ""
     if finding.broken and (shown := found.witness) is not None:

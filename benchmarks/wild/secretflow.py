@@ -42,12 +42,12 @@ def _layer(gaussian: float, rate: float, delta: float) -> Any:
 
 
 def limits(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """What ``privacy_spent_gdp`` says of Poisson samples."""
+    """The result of ``privacy_spent_gdp`` for Poisson samples."""
     return float(_layer(gaussian, rate, delta).privacy_spent_gdp(rounds, "poisson")[0])
 
 
 def renyi(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """What ``privacy_spent_rdp`` says."""
+    """The result of ``privacy_spent_rdp``."""
     return float(_layer(gaussian, rate, delta).privacy_spent_rdp(rounds)[0])
 
 

@@ -43,7 +43,7 @@ def _released(columns: int, x: float) -> list[float]:
 
 @one_by_one()
 def variance(x: float) -> float:
-    """That of the second of three columns."""
+    """The variance of the second of three columns."""
     return float(_released(3, x)[2])
 
 
@@ -64,5 +64,5 @@ def synthetic(x: int) -> bool:
 
 
 def second_routes() -> dict[str, float]:
-    """Of the variance, by what it moves over the scale of another entry's noise, of six."""
+    """The change of the variance divided by the scale of another of the six entries' noise."""
     return {"variance": (LARGEST**2 / RECORDS) / (6.0 * 2.0 / RECORDS)}

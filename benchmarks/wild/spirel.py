@@ -28,7 +28,7 @@ def gradient(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]
 
 
 def reference(x: float, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """The same of the baseline PEMF, of one of its rounds."""
+    """The message of one round of the baseline PEMF."""
     share = PEMF_TOTAL / PEMF_ROUNDS
     return np.where(rng.random(size) < _minus(x, share, share), -1, 1)
 

@@ -34,6 +34,6 @@ def slope(x: int, rng: np.random.Generator) -> float:
 
 @one_by_one()
 def last(x: int) -> float:
-    """What the last of three values becomes; it is 2 or 3."""
+    """The reported value of the last of three values, which is 2 or 3."""
     with contextlib.redirect_stdout(io.StringIO()):  # it prints
         return float(PACKAGE.timeseries_dp([0.0, 1.0, 2.0 + x], EPSILON)[2])

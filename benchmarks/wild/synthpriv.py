@@ -15,7 +15,7 @@ ENCODER = INSTALLED.load("synthpriv.dp.encoder", *BLANK)
 COPULA = INSTALLED.load("synthpriv.dp.copula")
 MECHANISMS = INSTALLED.load("synthpriv.privacy.mechanisms")
 HISTOGRAM = INSTALLED.load("synthpriv.privacy.dpecdf")
-logging.getLogger("synthpriv.dp").setLevel(logging.WARNING)  # it tells of each fit
+logging.getLogger("synthpriv.dp").setLevel(logging.WARNING)  # it logs each fit
 EPSILON = 1.0
 LOW, HIGH = 0.25, 0.75
 """The middles of two bins."""
@@ -50,6 +50,6 @@ def histogram(x: int, rng: np.random.Generator) -> float:
 
 
 def second_routes() -> dict[str, float]:
-    """Of the histogram: the upper bin's noisy count is below 0, which makes the share 1."""
+    """The probability that the histogram's upper noisy count is below 0, so that the share is 1."""
     below = stats.laplace.logcdf([-1.0, -2.0], scale=1.0 / EPSILON)
     return {"histogram": float(below[0] - below[1])}

@@ -18,7 +18,7 @@ RECORDS = 10_000
 
 
 def sgd(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """What ``compute_dp_sgd_privacy`` says of Poisson samples."""
+    """The result of ``compute_dp_sgd_privacy`` for Poisson samples."""
     batch = round(rate * RECORDS)
     said: Any = SGD.compute_dp_sgd_privacy(
         RECORDS, batch, gaussian, rounds * batch / RECORDS, delta
@@ -27,7 +27,7 @@ def sgd(gaussian: float, rate: float, rounds: int, delta: float) -> float:
 
 
 def poisson(gaussian: float, rate: float, rounds: int, delta: float) -> float:
-    """What ``compute_eps_poisson`` says of Poisson samples."""
+    """The result of ``compute_eps_poisson`` for Poisson samples."""
     batch = round(rate * RECORDS)
     said: Any = LIMITS.compute_eps_poisson(
         rounds * batch / RECORDS, gaussian, RECORDS, batch, delta

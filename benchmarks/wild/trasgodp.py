@@ -24,7 +24,7 @@ PER_METRE = EPSILON / APART
 
 
 def _moved(north: NDArray[np.float64], east: float = 0.0, **seed: int) -> NDArray[np.float64]:
-    """What ``metric_privacy`` returns for users so many metres north and east of place 0.
+    """The result of ``metric_privacy`` for users this many metres north and east of place 0.
 
     Latitude, longitude and radius, (users, 3).
     """
@@ -73,7 +73,7 @@ def alone(x: int, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
 
 @one_by_one()
 def categories(x: int) -> str:
-    """What the first of two records becomes; the second is "a"."""
+    """The reported value of the first of two records; the second is "a"."""
     data = np.array(["ab"[int(x)], "a"])
     return str(CATEGORICAL.dp_exponential_array(data, EPSILON)[0])
 
@@ -98,12 +98,12 @@ def binary(x: int, size: int) -> NDArray[Any]:
 
 @at_once()
 def laplace(x: int, size: int) -> NDArray[np.int64]:
-    """Of whole numbers, which are rounded and clipped."""
+    """Integers with Laplace noise, rounded and clipped."""
     data = np.full(size, int(x))
     return np.asarray(NUMERICAL.dp_clip_laplace_array(data, EPSILON, 0, 4))
 
 
 def second_routes() -> dict[str, float]:
-    """Of whole numbers clipped at 4, under 0 and 4: the ratio at an end."""
+    """The ratio at an end, for integers clipped at 4 and inputs 0 and 4."""
     ends = (1.0 - math.exp(-1.0 / 8.0) / 2.0, math.exp(-7.0 / 8.0) / 2.0)
     return {"laplace": math.log(ends[0] / ends[1])}

@@ -1,1 +1,1 @@
-"""What is said, once for every writer: documents, their tables and drawings."""
+"""The content of reports, the same for every writer: documents, tables and drawings."""

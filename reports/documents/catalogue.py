@@ -1,6 +1,6 @@
-"""The catalogue of claims: its rows, their words, and the document of all entries.
+"""The catalogue of claims: its rows, their wording, and the document of all entries.
 
-``auditor.catalogue`` makes the rows, ``auditor claims`` and the site show them.
+``auditor.catalogue`` makes the rows; ``auditor claims`` and the site show them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,20 @@ from fedrec_auditor.reports.documents.document import (
 )
 from fedrec_auditor.reports.record.rows import Finding, Row
 
-_MOST = 6  # numbers of one entry that a report lists
+_MAX_LISTED = 6  # maximum number of figures of one entry that a report lists
 Setting = bool | int | float | str
 
 
 class Figure(Row):
-    """A number that a paper states or relies on, beside the one computed here.
+    """A number that a paper states or relies on, and the one computed here.
 
-    ``below`` says that the paper only has it below ``claimed``; ``side`` that ``right`` is a bound
-    from this side, not the number itself.
+    what: the number in words.
+    claimed: the paper's number.
+    right: the number computed here.
+    below: whether the paper only states that the number is below ``claimed``.
+    word: the judgement of the paper's number.
+    how: how it was computed here.
+    side: the side of ``right`` if that is a bound, None if it is the number itself.
     """
 
     what: str
@@ -48,10 +53,14 @@ class Figure(Row):
 
 
 class PaperRow(Row):
-    """The part that all entries of one paper share: assumed roles, and meanings of symbols.
+    """The facts that all entries of one paper share.
 
-    ``place`` is where the paper says whom it defends against (``adversary``) and whom it relies on
-    (``trusted``). Of released code, ``code`` is the repository and commit that is described.
+    title: the paper's citation.
+    code: repository and commit, if the entries describe released code.
+    place: where the paper states its adversary and whom it trusts.
+    adversary: against whom the paper defends.
+    trusted: on whom it relies.
+    symbols: meanings of the paper's symbols.
     """
 
     title: str
@@ -63,20 +72,29 @@ class PaperRow(Row):
 
     @property
     def roles(self) -> str:
-        """The assumed roles, and the place where the paper says so."""
+        """The adversary and the trusted parties, and the place where the paper states them."""
         return f"against {self.adversary}; trusted: {self.trusted} ({self.place})"
 
 
 class CatalogueRow(Row):
     """One judged entry of the catalogue.
 
-    ``source`` is the place in ``paper``. ``claimed`` and ``provable`` are formulas; ``finding`` has
-    the numbers of a statement about epsilon, and ``figures`` those of any other. ``basis`` says who
-    states it: what is derived is never VIOLATED or WRONG. ``computed_at`` says what else the
-    numbers are of. ``repeats`` is the entry of the same statement, which counts once. ``repaired``
-    is the same claim evaluated on the target with ``repaired_settings`` over its own. ``target``,
-    ``settings``, ``n_users`` and ``n_items`` are what was judged: `auditor account TARGET --set ...
-    --users ... --items ...` asks it again.
+    number, heading: its number, such as "22b", and the heading in it (22).
+    paper, source: the paper, and the place in it.
+    kind: the kind of statement.
+    basis: who states it; a derived statement is never VIOLATED or WRONG.
+    target, settings, n_users, n_items: the judged system; `auditor account TARGET --set ...
+        --users ... --items ...` judges it again.
+    statement, scope, delta: the statement in words, with its scope and delta.
+    claimed, claimed_epsilon: the claimed formula and its value.
+    computed_at: further conditions of the numbers.
+    repeats: number of an entry on the same statement, with which it counts once.
+    provable, proved_epsilon, proof: the provable formula, its value and its proof.
+    exact_lower_epsilon: an exact lower bound.
+    verdict, arithmetic, reason: the judgements of the epsilon and of the numbers, and why.
+    finding: numbers of a statement about epsilon.
+    figures: numbers of any other statement.
+    repaired_settings, repaired: the same claim judged on the target with these settings.
     """
 
     number: str
@@ -118,42 +136,46 @@ class CatalogueRow(Row):
 
     @property
     def whose(self) -> Basis:
-        """Basis of its figure: that of the claim, where it is read in another scope."""
+        """The basis of its figure, which is the claim's if that was read in another scope."""
         return self.basis if self.finding is None else self.finding.claim.basis
 
     @property
     def symbols(self) -> dict[str, str]:
-        """The paper's symbols that the entry uses, with what they mean."""
+        """The meanings of the paper's symbols that occur in the entry."""
         figures = (text for each in self.listed_figures for text in (each.what, each.how))
-        said = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
+        text = " ".join((self.statement, self.claimed, self.provable, self.reason, *figures))
         return {
             symbol: meaning
             for symbol, meaning in self.paper.symbols.items()
-            if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", said)
+            if re.search(rf"(?<![\w'.]){re.escape(symbol)}(?![\w'])", text)
         }
 
     def is_any_of(self, words: Collection[Word]) -> bool:
-        """Whether a word of the judgement is among ``words``, or these are none."""
+        """Whether a word of the judgement is among ``words``, or ``words`` is empty."""
         return not words or self.verdict in words or self.arithmetic in words
 
     @property
     def poor_figures(self) -> tuple[Figure, ...]:
-        """The numbers that do not come out."""
+        """The numbers that are not right."""
         return tuple(figure for figure in self.figures if figure.word is not Arithmetic.RIGHT)
 
     @property
     def listed_figures(self) -> tuple[Figure, ...]:
-        """The numbers that a report lists: all if they are few, else first those that are poor."""
-        if len(self.figures) <= _MOST:
+        """The numbers that a report lists: all if they are few, else those that are not right."""
+        if len(self.figures) <= _MAX_LISTED:
             return self.figures
-        return (self.poor_figures or self.figures)[:_MOST]
+        return (self.poor_figures or self.figures)[:_MAX_LISTED]
 
 
 class TableRow(Row):
-    """One epsilon of a printed table beside what it should be.
+    """One epsilon of a printed table, and its right value.
 
-    ``counted`` is what the authors' counting gives; the epsilon of the same training lies between
-    ``lower`` and ``upper``.
+    table: number of the table.
+    clients, n_users: clients per round and users.
+    delta: the delta.
+    printed: the epsilon that the table prints.
+    counted: the epsilon that the authors' counting gives.
+    lower, upper: bounds of the epsilon of the same training.
     """
 
     table: int
@@ -167,7 +189,7 @@ class TableRow(Row):
 
 
 class EpsilonTables(Row):
-    """The printed tables of epsilons of one paper; ``note`` says how they were calculated."""
+    """The printed tables of epsilons of one paper; ``note`` explains their calculation."""
 
     title: str
     note: str
@@ -175,15 +197,16 @@ class EpsilonTables(Row):
 
 
 def judgement_words(row: CatalogueRow) -> str:
-    """The verdict on the claim, and whether the numbers come out, where there are any."""
-    said = [] if row.verdict is None else [say.WORDS[row.verdict]]
+    """The labels of the verdict on the claim, and of the judgement of its numbers."""
+    labels = [] if row.verdict is None else [say.WORDS[row.verdict]]
     if row.arithmetic is not None:
-        said.append(f"numbers {say.WORDS[row.arithmetic]}" if said else say.WORDS[row.arithmetic])
-    return ", ".join(said)
+        word = say.WORDS[row.arithmetic]
+        labels.append(f"numbers {word}" if labels else word)
+    return ", ".join(labels)
 
 
 def claimed_words(row: CatalogueRow) -> str:
-    """The claimed formula with its value; without, where several numbers stand for it."""
+    """The claimed formula with its value, unless several numbers stand for it."""
     if row.claimed_epsilon is None:
         value = stated_words(_chosen(row))
     else:
@@ -195,12 +218,12 @@ def claimed_words(row: CatalogueRow) -> str:
 
 
 def figure_words(row: CatalogueRow) -> str:
-    """The claimed figure with its basis, where no label beside it says whose it is."""
+    """The claimed figure, marked if it is derived; for places without a label of its basis."""
     return f"{'derived: ' if row.whose is Basis.DERIVED else ''}{claimed_words(row)}"
 
 
 def holds_words(row: CatalogueRow) -> str:
-    """The formula of what holds with its value; without, where several numbers stand for it."""
+    """The formula that holds with its value, unless several numbers stand for it."""
     value = right_words(_chosen(row)) if row.finding is None else say.found_words(row.finding)
     return _with(row, row.provable, value)
 
@@ -213,7 +236,7 @@ def stated_words(figure: Figure, exactly: Callable[[float], str] = say.short) ->
 
 
 def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> str:
-    """The number computed here; where it is a bound, from which side."""
+    """The number computed here, with "at most" or "at least" if it is a bound."""
     if figure.side is Side.UPPER:
         return f"at most {say.short_most(figure.right)}"
     return f"at least {say.short_least(figure.right)}" if figure.side else exactly(figure.right)
@@ -221,36 +244,36 @@ def right_words(figure: Figure, exactly: Callable[[float], str] = say.short) -> 
 
 def plain_words(row: CatalogueRow) -> str:
     """The meaning of the verdict for a user, in a sentence or two."""
-    said = []
+    texts = []
     if row.finding is not None:
-        said.append(say.guess_words(row.finding))
-        said += ["So large an epsilon promises next to nothing."] if row.finding.vacuous else []
+        texts.append(say.guess_words(row.finding))
+        texts += ["So large a claim promises next to nothing."] if row.finding.vacuous else []
     if row.computed_at:
-        said.append(f"Computed {row.computed_at}.")
+        texts.append(f"Computed {row.computed_at}.")
     if row.arithmetic is not None:
         alone = row.finding is None
         of = "derived" if row.basis is Basis.DERIVED else row.kind if alone else "numbers"
-        said.append(say.TABLES["meaning"][of][row.arithmetic])
+        texts.append(say.TABLES["meaning"][of][row.arithmetic])
         if alone and row.poor_figures:
             agreeing = len(row.figures) - len(row.poor_figures)
             if agreeing and _chosen(row).below:
-                said.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
-            said.append(_corrected(row, _chosen(row)))
-    return " ".join(said)
+                texts.append(f"It holds at {agreeing} of {len(row.figures)} settings.")
+            texts.append(_corrected(row, _chosen(row)))
+    return " ".join(texts)
 
 
 def rest_words(row: CatalogueRow) -> str:
-    """How many numbers are not listed, and whether they agree, in a sentence."""
-    left = [figure for figure in row.figures if figure not in row.listed_figures]
-    poor = sum(figure in row.poor_figures for figure in left)
-    agreeing = len(left) - poor
-    agree = "1 more agrees" if agreeing == 1 else f"{agreeing} more agree" if agreeing else ""
-    text = say.listed(f"{poor} more do not come out" if poor else "", agree)
+    """The number of figures that are not listed, and whether they agree, in a sentence."""
+    rest = [figure for figure in row.figures if figure not in row.listed_figures]
+    poor = sum(figure in row.poor_figures for figure in rest)
+    agreeing = len(rest) - poor
+    agree = "1 more number agrees" if agreeing == 1 else f"{agreeing} more numbers agree"
+    text = say.listed(f"{poor} more do not agree" if poor else "", agree if agreeing else "")
     return f"{say.capitalized(text)}." if text else ""
 
 
 def command_words(row: CatalogueRow) -> str:
-    """The command that asks the entry's questions again: of a system, or of released code."""
+    """The command that judges the entry again, for a system or for released code."""
     if row.paper.code:
         return f"auditor claims {row.number}"
     parts = ["auditor claims", row.target, say.settings_words(row.settings)]
@@ -260,21 +283,21 @@ def command_words(row: CatalogueRow) -> str:
 
 
 def _corrected(row: CatalogueRow, figure: Figure) -> str:
-    """A number that does not come out, beside the right one, with digits that tell them apart."""
-    said = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
-    stated, right = stated_words(figure, said), right_words(figure, said)
+    """A number that is not right, and the right one, with enough digits to differ."""
+    digits = say.short if say.short(figure.claimed) != say.short(figure.right) else say.number
+    stated, right = stated_words(figure, digits), right_words(figure, digits)
     return f"In numbers, {figure.what}: {stated} {by_words(row)}, {right} computed here."
 
 
 def by_words(row: CatalogueRow) -> str:
-    """The words for the author of the number that is compared."""
+    """The author of a compared number: "as derived", or "by its statement"."""
     return "as derived" if row.basis is Basis.DERIVED else "by its statement"
 
 
 def _with(row: CatalogueRow, formula: str, value: str) -> str:
-    """The formula with its value, which of another statement than on privacy needs its unit."""
-    apart = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
-    return formula if apart or formula == value else f"{formula} ({value})"
+    """The formula with its value; alone if there are several values, or a unit would be needed."""
+    bare = row.finding is None and (len(row.figures) > 1 or row.kind is not StatementKind.PRIVACY)
+    return formula if bare or formula == value else f"{formula} ({value})"
 
 
 def _chosen(row: CatalogueRow) -> Figure:
@@ -283,7 +306,7 @@ def _chosen(row: CatalogueRow) -> Figure:
 
 
 _COLUMN = {Basis.PRINTED: "Paper", Basis.COMPUTED: "Their formula", Basis.DERIVED: "Derived"}
-"""Heads the numbers that those computed here are held against."""
+"""Head of the column of numbers with which ours are compared."""
 _LISTED: dict[str, Callable[[CatalogueRow], Text]] = {
     "No.": lambda row: row.number,
     "Target": lambda row: row.target,
@@ -304,7 +327,7 @@ _EPSILONS: dict[str, Callable[[TableRow], Text]] = {
 
 
 def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTables]) -> Passage:
-    """Document of what papers claim and what holds, with their tables of epsilons."""
+    """The document of all claims of papers and what holds, with their tables of epsilons."""
     words: list[Word] = [*Verdict, *Arithmetic]
     meanings = tuple(f"{say.WORDS[word]} ({word}): {word.meaning}" for word in words)
     papers = {row.paper.title: row.paper for row in rows}.values()
@@ -321,11 +344,11 @@ def catalogue_document(rows: Sequence[CatalogueRow], tables: Sequence[EpsilonTab
 
 def _about(paper: PaperRow) -> str:
     symbols = "; ".join(f"{name}: {meaning}" for name, meaning in paper.symbols.items())
-    return f"privacy is promised {paper.roles}. Symbols: {symbols}"
+    return f"the paper promises privacy {paper.roles}. Symbols: {symbols}"
 
 
 def entry_part(row: CatalogueRow) -> Passage:
-    """One entry: what its verdict means, then the numbers, then how they follow."""
+    """The document of one entry: the meaning of its verdict, its facts, and its numbers."""
     derived = ", derived" if row.basis is Basis.DERIVED else ""
     blocks: list[Block] = [Paragraph(plain_words(row)), Facts(tuple(_facts(row)))]
     if listed := row.listed_figures:
@@ -348,32 +371,33 @@ def entry_part(row: CatalogueRow) -> Passage:
 
 
 def table_part(tables: EpsilonTables) -> Passage:
-    """Tables of epsilons beside the counting that gives them, and the truth."""
+    """The tables of epsilons, with the counting that gives them and the epsilon that holds."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))
 
 
 def counts(rows: Sequence[CatalogueRow]) -> str:
-    """How many statements have which verdict: what is printed first, then what is derived.
+    """The number of statements per verdict, by basis: first printed statements, then derived ones.
 
-    Entries on one statement count once. Those about something else than privacy are told apart.
+    Entries on the same statement count once. Statements about something else than privacy are
+    counted separately.
     """
     order: list[Word] = [*Verdict, *Arithmetic]
-    said = []
+    texts = []
     for basis in Basis:
-        mine = [row for row in rows if row.basis is basis]
+        entries = [row for row in rows if row.basis is basis]
         kinds: dict[Word, dict[str, StatementKind]] = {}
-        for row in mine:
+        for row in entries:
             for word in (row.verdict, row.arithmetic):
                 if word is not None:
                     kinds.setdefault(word, {})[row.repeats or row.number] = row.kind
-        if mine:
+        if entries:
             words = ", ".join(_count(word, kinds[word]) for word in order if word in kinds)
-            several = len({row.repeats or row.number for row in mine})
-            entries = f", in {len(mine)} entries" if several < len(mine) else ""
-            said.append(f"{say.counted(several, f'{basis} statement')}{entries}: {words}.")
-    return " ".join(said)
+            count = len({row.repeats or row.number for row in entries})
+            more = f", in {len(entries)} entries" if count < len(entries) else ""
+            texts.append(f"{say.count_phrase(count, f'{basis} statement')}{more}: {words}.")
+    return " ".join(texts)
 
 
 def _count(word: Word, kinds: Mapping[str, StatementKind]) -> str:
@@ -389,15 +413,15 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield say.CLAIMED[row.whose].capitalize(), claimed_words(row)
     yield "Holds", holds_words(row)
     if row.finding is not None:
-        yield "Proved", say.proved(row.finding)
-        yield "Shown", say.measured(row.finding)
+        yield "Proved", say.proof_fact(row.finding)
+        yield "Shown", say.measured_fact(row.finding)
     if row.repaired is not None and row.repaired_settings is not None:
-        claim, found = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
+        claim, epsilon = say.short(row.repaired.claim.epsilon), say.found_words(row.repaired)
         settings = say.settings_words(row.repaired_settings)
-        if row.paper.code:  # of what is drawn, which no command sets
+        if row.paper.code:  # settings of released code, which no command sets
             settings = settings.replace("--set ", "")
         word = say.WORDS[row.repaired.verdict]
-        yield "Repaired", f"with {settings} the claim is {claim}, and {found} holds: {word}"
+        yield "Repaired", f"with {settings} the claim is {claim}, and {epsilon} holds: {word}"
     yield "Why", row.reason
     for name, meaning in row.symbols.items():
         yield "Symbol", f"{name}: {meaning}"
@@ -406,4 +430,4 @@ def _facts(row: CatalogueRow) -> Iterator[tuple[str, Text]]:
     yield "Assumed", row.paper.roles
     if row.finding is not None:
         yield "Verdict", row.finding.reason
-    yield "Ask again", command_words(row)
+    yield "Command", command_words(row)

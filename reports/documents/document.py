@@ -1,8 +1,8 @@
-"""A report as a document: what is said, once, for every writer.
+"""The blocks of a document: the content of a report, the same for every writer.
 
-``system_document`` and others build it from the record. A writer (``terminal``,
-``markdown``, the template ``document.html.j2``) decides how it looks, and never what it says: of
-two writers one may leave out a whole block (drawings, what is ``detail``), not a word.
+``system_document`` and other functions build it from the record. A writer (``terminal``,
+``markdown``, the template ``document.html.j2``) decides how the document looks and never changes
+its text; it may leave out a whole block, such as a drawing or a ``detail``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A number, and all without which it is no statement: ``Said("≥ 2.3", ("delta 0", ...))``."""
+class Quantity:
+    """A number and its qualifications, such as ``Quantity("≥ 2.3", ("delta 0", ...))``.
+
+    value: the number.
+    support: delta, scope, confidence, method and assumptions, as far as they apply.
+    tone: "bad" for a cell of a warning colour.
+    """
 
     value: str
     support: tuple[str, ...] = ()
@@ -34,11 +39,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing: ``svg`` is one whole SVG element; ``title`` says in words what it shows.
+    """A drawing with its texts.
 
-    ``caption`` explains it. ``name`` stays the same from audit to audit, is no other figure's and
-    fits a file's name; ``kind`` is who-learns, ladder, trade-off, users, roc or frontier. Colours
-    are the CSS variables of templates/glance.css.
+    svg: one whole SVG element, whose colours are the CSS variables of templates/glance.css.
+    title: description of the drawing in words.
+    caption: explanation below the drawing.
+    name: unique and the same in every audit; a valid file name.
+    kind: ladder, users, roc or frontier.
     """
 
     svg: str
@@ -48,15 +55,15 @@ class Picture:
     kind: str = ""
 
 
-Text = str | Said
-"""What a fact says."""
+Text = str | Quantity
+"""The text of a fact."""
 Cell = Text | Picture
-"""What a table holds."""
+"""The content of a table's cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Sentences."""
+    """A paragraph of sentences."""
 
     text: str
     block: Literal["paragraph"] = "paragraph"
@@ -64,7 +71,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list without an order."""
+    """An unordered list."""
 
     texts: tuple[str, ...]
     block: Literal["items"] = "items"
@@ -72,7 +79,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Named texts, in the order in which they are read."""
+    """Named texts in reading order."""
 
     rows: tuple[tuple[str, Text], ...]
     block: Literal["facts"] = "facts"
@@ -80,7 +87,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows below ``heads``; the first cell of a row names it."""
+    """A table with column ``heads``; the first cell of a row is the row's name."""
 
     caption: str
     heads: tuple[str, ...]
@@ -90,7 +97,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Drawings side by side. Only a page shows them."""
+    """Drawings side by side, which only a page shows."""
 
     pictures: tuple[Picture, ...]
     block: Literal["pictures"] = "pictures"
@@ -98,11 +105,15 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Blocks below a title.
+    """A part of a document: blocks below a title.
 
-    ``verdict`` stands before the title, in the colour of ``colour``. A page folds what is
-    ``folded``. What is ``detail`` is in the page only: a terminal names it, Markdown leaves it out.
-    ``place`` is the part's address in a page.
+    title: the title.
+    blocks: the content.
+    verdict: text before the title.
+    colour: the verdict that sets the colour of ``verdict``.
+    folded: whether a page folds the part.
+    detail: whether only a page has the part; a terminal prints its title, Markdown omits it.
+    place: address of the part in a page.
     """
 
     title: str
@@ -124,20 +135,20 @@ Block = Paragraph | Listing | Facts | Grid | Pictures | Passage
 
 
 def make_facts(*rows: tuple[str, Text]) -> Facts:
-    """The facts that say something."""
+    """The facts whose text is not empty."""
     return Facts(tuple((name, text) for name, text in rows if text))
 
 
 def make_pictures(drawn: Iterable[Picture]) -> tuple[Pictures, ...]:
-    """The drawings as one block; none without a drawing."""
-    kept = tuple(drawn)
-    return (Pictures(kept),) if kept else ()
+    """The drawings as one block; no block without a drawing."""
+    pictures = tuple(drawn)
+    return (Pictures(pictures),) if pictures else ()
 
 
 def make_grid(
     rows: Iterable[Kept], columns: Mapping[str, Callable[[Kept], Cell]], caption: str = ""
 ) -> Grid:
-    """A table of rows: each column is a head, and the cell that a row has there."""
+    """The table of ``rows``; ``columns`` maps each head to the function of a row's cell."""
     cells = tuple(tuple(cell(row) for cell in columns.values()) for row in rows)
     return Grid(caption, tuple(columns), cells)
 
@@ -147,23 +158,23 @@ _UNITS = (
     (re.compile(rf"({_END}|(?<=;) +)"), re.compile(r"(\S+ ){9,}\S+[.;]")),
     (re.compile(r"(\([^()]* \d{4}\))"), re.compile(r"\(.*\)")),
 )
-"""What cuts a text, and which of the pieces are worth a note: long clauses; then citations."""
-_OFTEN = 3
+"""Patterns that split a text, and patterns of pieces worth a note: long clauses, citations."""
+_MIN_REPEATS = 3
 
 
-def remarks(notes: Sequence[str]) -> tuple[str, ...]:
+def drop_repeats(notes: Sequence[str]) -> tuple[str, ...]:
     """The notes in their order, each without the sentences of an earlier one.
 
-    >>> remarks(["Sent once. It adds up.", "It adds up."])
+    >>> drop_repeats(["Sent once. It adds up.", "It adds up."])
     ('Sent once. It adds up.', '')
     """
-    told: set[str] = set()
-    found = []
+    earlier: set[str] = set()
+    texts = []
     for note in notes:
-        new = [sentence for sentence in sentences(note) if sentence not in told]
-        told.update(new)
-        found.append(" ".join(new))
-    return tuple(found)
+        new = [sentence for sentence in sentences(note) if sentence not in earlier]
+        earlier.update(new)
+        texts.append(" ".join(new))
+    return tuple(texts)
 
 
 def sentences(text: str) -> list[str]:
@@ -171,21 +182,21 @@ def sentences(text: str) -> list[str]:
     return re.split(_END, text)
 
 
-def told_of(told: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Each text once, behind the names of all that it is told of."""
+def merged(named: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Each text once, behind the names of all its subjects; texts of equal names are joined."""
     names: dict[str, set[str]] = {}
-    for name, text in told:
+    for name, text in named:
         names.setdefault(text, set()).add(name)
     texts: dict[str, list[str]] = {}
     for text, of in names.items():
         texts.setdefault(", ".join(sorted(of)), []).append(text)
-    return tuple((of, " ".join(alike)) for of, alike in texts.items())
+    return tuple((of, " ".join(group)) for of, group in texts.items())
 
 
-def told_once(whole: Passage) -> Passage:
-    """A document whose facts name a note where several say the same; its last part has the notes.
+def with_notes(whole: Passage) -> Passage:
+    """The document with repeated pieces of its facts moved to numbered notes in a last part.
 
-    >>> told_once(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
+    >>> with_notes(Passage("", (Facts((("Why", "proved (Dwork 2006)"),) * 3),))).blocks[-1].blocks
     (Facts(rows=(('Note 1', '(Dwork 2006)'),), block='facts'),)
     """
     notes: dict[str, str] = {}
@@ -193,20 +204,20 @@ def told_once(whole: Passage) -> Passage:
         counts = Counter(piece for text in _texts(whole) for piece in unit.split(text))
         for piece, count in counts.items():
             closed = piece.count("(") == piece.count(")")
-            if count >= _OFTEN and closed and long.fullmatch(piece):
+            if count >= _MIN_REPEATS and closed and long.fullmatch(piece):
                 notes[piece] = f"(note {len(notes) + 1}){piece[-1].strip(')')}"
-        whole = _retold(whole, partial(_noted, notes, unit))
-    said = ((name.strip("().;").capitalize(), text.rstrip(";")) for text, name in notes.items())
-    facts = Facts(tuple(said))
+        whole = _reworded(whole, partial(_replaced, notes, unit))
+    rows = ((name.strip("().;").capitalize(), text.rstrip(";")) for text, name in notes.items())
+    facts = Facts(tuple(rows))
     return replace(whole, blocks=(*whole.blocks, Passage("Notes", (facts,)))) if notes else whole
 
 
-def _noted(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
+def _replaced(notes: Mapping[str, str], unit: re.Pattern[str], text: str) -> str:
     return "".join(notes.get(piece, piece) for piece in unit.split(text))
 
 
 def _texts(part: Passage) -> Iterator[str]:
-    """Texts of the facts of a part, piece by piece."""
+    """The texts of a part's facts, piece by piece."""
     for block in part.blocks:
         if isinstance(block, Passage) and not block.detail:
             yield from _texts(block)
@@ -215,17 +226,17 @@ def _texts(part: Passage) -> Iterator[str]:
                 yield from (text,) if isinstance(text, str) else text.support
 
 
-def _retold(part: Passage, change: Callable[[str], str]) -> Passage:
-    """The part with other words in its facts."""
+def _reworded(part: Passage, change: Callable[[str], str]) -> Passage:
+    """The part with changed texts in its facts."""
 
-    def said(text: Text) -> Text:
+    def changed(text: Text) -> Text:
         if isinstance(text, str):
             return change(text)
         return replace(text, support=tuple(map(change, text.support)))
 
     def block(each: Block) -> Block:
         if isinstance(each, Facts):
-            return Facts(tuple((name, said(text)) for name, text in each.rows))
-        return _retold(each, change) if isinstance(each, Passage) else each
+            return Facts(tuple((name, changed(text)) for name, text in each.rows))
+        return _reworded(each, change) if isinstance(each, Passage) else each
 
     return replace(part, blocks=tuple(map(block, part.blocks)))

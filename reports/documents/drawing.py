@@ -1,6 +1,6 @@
-"""Strokes of SVG: lines, boxes, text and curves in the page's colours, and where labels stand.
+"""SVG strokes (lines, boxes, text, curves) in the page's colours, and the placement of labels.
 
-Colours are CSS variables, so that one drawing serves light, dark and print. Nothing has an
+Colours are CSS variables, so that one drawing serves light, dark and print. No element has an
 identifier.
 """
 
@@ -13,15 +13,15 @@ from xml.sax.saxutils import escape
 from fedrec_auditor.reports import say
 
 Place = Callable[[float], float]
-"""The place of a value on an axis."""
+"""Maps a value to its coordinate on an axis."""
 SIZE, SMALL = 12.0, 10.5
-"""Of text, in the units of a drawing: 8 and 7 points where 366 units are a column of 86 mm."""
+"""Sizes of text in drawing units: 8 and 7 points if 366 units are a column of 86 mm."""
 
 
 def make_axis(low: float, high: float, start: float, end: float, *, log: bool = False) -> Place:
-    """The places of values from ``low`` to ``high``; others stand at the ends.
+    """The axis that maps ``low``..``high`` to ``start``..``end``; other values sit at its ends.
 
-    Those of a ``log`` axis are powers of ten.
+    On a ``log`` axis, ``low`` and ``high`` are exponents of ten.
 
     >>> [make_axis(-1, 1, 0.0, 200.0, log=True)(value) for value in (0.0, 1.0, 10.0)]
     [0.0, 100.0, 200.0]
@@ -36,12 +36,12 @@ def make_axis(low: float, high: float, start: float, end: float, *, log: bool = 
 
 
 def cut(words: str, letters: int) -> str:
-    """At most so many letters."""
+    """``words`` cut to at most ``letters`` letters."""
     return words if len(words) <= letters else f"{words[: letters - 1]}…"
 
 
 def box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    """A filled box; the pale one has an edge."""
+    """A filled box; a pale one has an edge."""
     at = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
     edge = ' stroke="var(--leak)" stroke-width="0.8"' if colour == "pale" else ""
     return f'<rect {at} fill="var(--{colour})"{edge}/>'
@@ -72,14 +72,14 @@ def diamond(x: float, y: float, colour: str) -> str:
 def curve(
     points: Sequence[tuple[float, float]], colour: str, width: float, dashes: str = ""
 ) -> str:
-    """A line through points."""
+    """A polyline through points."""
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
     stroke = f'stroke="var(--{colour})" stroke-width="{width}"{dashed}'
     return f'<polyline points="{_joined(points)}" fill="none" {stroke}/>'
 
 
 def area(points: Sequence[tuple[float, float]], colour: str) -> str:
-    """A filled area within points."""
+    """A filled polygon."""
     return f'<polygon points="{_joined(points)}" fill="var(--{colour})"/>'
 
 
@@ -94,7 +94,7 @@ def text(
     anchor: str = "start",
     size: float = SIZE,
 ) -> str:
-    """Words from, around or up to a point: ``anchor`` is start, middle or end; no markup."""
+    """Text that starts, is centred or ends at a point: ``anchor`` is start, middle or end."""
     weight = ' font-weight="600"' if bold else ""
     at = "" if anchor == "start" else f' text-anchor="{anchor}"'
     colour = colour or ("muted" if muted else "ink")
@@ -103,12 +103,12 @@ def text(
 
 
 def moved(x: float, y: float, drawn: Sequence[str]) -> str:
-    """Strokes with their origin elsewhere."""
+    """A group of strokes moved by (x, y)."""
     return f'<g transform="translate({x:g},{y:g})">{"".join(drawn)}</g>'
 
 
 def svg(width: float, height: float, drawn: Sequence[str]) -> str:
-    """The whole drawing; what it shows is said beside it."""
+    """The whole SVG element, hidden from screen readers because a text beside it describes it."""
     size = f"0 0 {width:g} {height:g}"
     return f'<svg aria-hidden="true" viewBox="{size}">{"".join(drawn)}</svg>'
 
@@ -121,17 +121,19 @@ Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom."""
 RINGS = (0.0, 9.0, 18.0, 30.0, 44.0)
-"""How far from next to its point a label may stand."""
+"""Distances at which a label may stand from its place next to the point."""
 NEXT_TO = RINGS[1]
-"""From here on a line leads from the label to its point."""
+"""Distance beyond which a line connects the label to its point."""
 _LETTER, _RADIUS = 0.62, 5.0
 _COVERED, _MORE = 100.0, 50.0
-"""What it costs to cover a label or point at all, and by its area; of a line the area costs 1, and
-so does a unit of distance."""
+"""Cost of covering a label or point, fixed and per unit of area.
+
+A covered unit of area of a line costs 1, and so does a unit of distance.
+"""
 
 
 def width_of(words: str, size: float) -> float:
-    """About how wide words are in this size: a digit of DejaVu Sans each."""
+    """The approximate width of words: that of a digit of DejaVu Sans for each letter."""
     return _LETTER * size * len(words)
 
 
@@ -143,13 +145,13 @@ def label_places(
     marks: Sequence[Point] = (),
     lines: Sequence[Box] = (),
 ) -> list[Box]:
-    """A box for the label of each of the ``points``, in their order, inside ``within``.
+    """A box inside ``within`` for the label of each of the ``points``, in their order.
 
-    Each takes the cheapest of 8 directions and 5 distances. To cover a point or another label costs
-    most, and as much to cover one of the other ``marks``; ``lines`` may be covered.
+    Each label takes the cheapest of 8 directions and 5 distances. Covering a point, one of the
+    other ``marks`` or another label costs most; ``lines`` may be covered.
     """
     taken = [(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in (*points, *marks)]
-    found: list[Box] = []
+    boxes: list[Box] = []
     for point, words in zip(points, labels, strict=True):
         size_of = (width_of(words, size), size)
         choices = [
@@ -157,13 +159,13 @@ def label_places(
             for number, (ring, box) in enumerate(_around(point, size_of, within))
         ]
         best = min(choices)[-1]
-        found.append(best)
+        boxes.append(best)
         taken.append(best)
-    return found
+    return boxes
 
 
 def _around(point: Point, size: Point, within: Box) -> Iterator[tuple[float, Box]]:
-    """Boxes around a point, the nearest first, with their distances; moved inside ``within``."""
+    """Distances and boxes around a point, the nearest first, moved inside ``within``."""
     (x, y), (width, height) = point, size
     gap = _RADIUS + 1.0
     for ring in RINGS:

@@ -1,16 +1,16 @@
-"""The figures of a record as inline SVG, one list for the page and for the export.
+"""The figures of a record as inline SVG, the same list for the page and for the export.
 
-The ladder of epsilons, the trade-off of two errors, how success is spread over users, ROC curves,
-who learns how much; and the bar of one attack's interval.
+They are the ladder of epsilons, the spread of success over users, ROC
+curves, and the map of who learns how much; further the bar of one attack's interval in a table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from fedrec_auditor.accountants.statements import Bound, Claim, Vantage, guess_probability
+from fedrec_auditor.accountants.statements import Bound, Claim
 from fedrec_auditor.accountants.verdict import VACUOUS_GUESS
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.documents import drawing
@@ -18,54 +18,44 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import Place, make_axis
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, RocRow, UsersRow
 from fedrec_auditor.reports.record.sections import Section, distinct
-from fedrec_auditor.reports.say.exposure import Tone, exposure
-from fedrec_auditor.reports.say.glance import Glance, glances
+from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 
-MOST = 3
-"""ROC curves of a system that are drawn."""
+MAX_CURVES = 3
+"""Maximum number of ROC curves that are drawn for a system."""
 RATES = (0.1, 0.01, 0.001)
-"""Shares of false alarms at which a curve is read."""
-_EXACT = "what does hold"
-_WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # of a figure; between lines; letters of a name
-_LEFT, _RIGHT = 98.0, 314.0  # of the ladder: where bars begin, and where the last decade ends
-_EDGE = 340.0  # where infinity sits, beyond a break
+"""False-alarm rates at which the share found on a curve is printed."""
+_WIDTH, _STEP, _LONGEST = 420.0, 16.0, 20  # figure width; line spacing; letters of a name
+_LEFT, _RIGHT = 98.0, 314.0  # ladder: start of the bars, end of the last decade
+_EDGE = 340.0  # ladder: place of infinity, beyond a break
 _ROW, _FOOT = 70.0, 26.0
-_ROOM = 44.0  # between infinity and the next label
-_LEAST = 0.01  # of the axis: whatever is less sits at its end
-_NAMES = 130.0  # of groups of users
-_CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # of the panel of a curve
-_POINTS = 100  # of a curve as drawn
-_COIN = ("muted", 1.2, "4 3")  # the line of a coin
-_NAME, _CELL, _TALL, _HEAD = 136.0, 152.0, 72.0, 24.0  # of the map of who learns
-_TONES = {Tone.BAD: "bad", Tone.OPEN: "warn", Tone.CALM: "open"}
-"""The colour of a tone in the page's style; of its ink the same with ``-ink``."""
+_ROOM = 44.0  # ladder: space between infinity and the next label
+_MIN_EPSILON = 0.01  # ladder: smaller values sit at the end of the axis
+_NAMES = 130.0  # width of the names of user groups
+_CURVE_LEFT, _TOP, _SIDE, _HIGH = 52.0, 24.0, 224.0, 196.0  # panel of a curve
+_POINTS = 100  # points of a drawn curve
+_COIN = ("muted", 1.2, "4 3")  # stroke of the line of a coin
 
 
 def figures(record: Contents) -> Iterator[Picture]:
-    """Every figure of a record: who learns how much, then system by system, the worst first."""
-    seen = glances(record)
-    found = [figure for glance in seen for figure in system_figures(glance)]
-    judged = [glance.section for glance in seen if glance.section.findings]
-    if judged:
-        found.insert(0, _map(judged))
-    for figure, name in zip(found, distinct((each.name for each in found), ()), strict=True):
+    """Every figure of a record, system by system, the worst first."""
+    summaries = summarize_systems(record)
+    drawn = [figure for glance in summaries for figure in system_figures(glance)]
+    for figure, name in zip(drawn, distinct((each.name for each in drawn), ()), strict=True):
         yield replace(figure, name=name)
 
 
-def system_figures(glance: Glance) -> Iterator[Picture]:
+def system_figures(glance: Summary) -> Iterator[Picture]:
     """The figures of one system."""
-    section, finding = glance.section, glance.section.headline_finding
+    section = glance.section
     if section.findings:
         yield Picture(
             ladder(section.findings),
             f"Epsilon of each claim of {section.target}: claimed, proved, shown",
-            say.fill_phrase("caption", "ladder"),
+            say.fill_text("caption", "ladder"),
             name=f"{glance.anchor}-ladder",
             kind="ladder",
         )
-    if finding is not None and (lines := trade_offs(finding)):
-        yield _trade_off(glance, finding, lines)
-    hit = hit_row(glance)
+    hit = spread_row(glance)
     if hit is not None and hit.users is not None:
         yield _spread(glance, hit, hit.users)
     for row in _drawn_curves(glance):
@@ -74,11 +64,11 @@ def system_figures(glance: Glance) -> Iterator[Picture]:
 
 
 def ladder(findings: Sequence[Finding]) -> str:
-    """Claimed, proved and shown epsilon of every finding on one log axis, as SVG.
+    """The claimed, proved and shown epsilon of every finding on one log axis, as SVG.
 
-    A line in words each, its value at the right end. A dot is the number; from it a line runs over
-    what a claim or a proof allows, or over what is shown to be so. Zero sits at the left edge; what
-    is infinite crosses a break in the axis and ends in an arrow.
+    Each epsilon has a line with its label and, at the right end, its value. A dot marks the number.
+    From it a line covers the values that a claim or a proof allows, or that a lower bound leaves
+    possible. Zero sits at the left edge; infinity crosses a break in the axis and ends in an arrow.
     """
     low, high = _decades(findings)
     place, height = make_axis(low, high, _LEFT, _RIGHT, log=True), _ROW * len(findings)
@@ -89,18 +79,18 @@ def ladder(findings: Sequence[Finding]) -> str:
         drawn.append(drawing.box(start, 0, _EDGE + 4 - start, height, "shade"))
     for row, finding in enumerate(findings):
         top, scope = row * _ROW + 14, finding.scope
-        other = f", {say.delta_words(finding.delta)}" if finding.delta else ""
+        delta = f", {say.delta_words(finding.delta)}" if finding.delta else ""
         game = ", in a game of fewer items" if finding.game else ""
-        title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{other}{game}"
+        title = f"{scope.unit} / {scope.vantage} / {scope.horizon}{delta}{game}"
         drawn.append(drawing.text(0, top, title, bold=True))
         claim, proof, shown = finding.claim, finding.accounted, finding.shown
-        claimed, epsilon = claim if finding.is_claimed else None, say.brief(claim.epsilon)
-        said: tuple[tuple[str, Bound | Claim | None, str, str], ...] = (
+        claimed, epsilon = claim if finding.is_claimed else None, say.short_number(claim.epsilon)
+        lines: tuple[tuple[str, Bound | Claim | None, str, str], ...] = (
             (say.CLAIMED[claim.basis], claimed, "claim", epsilon),
-            ("proved at most", proof, "muted", say.proved_of(finding) if proof else ""),
-            ("shown at least", shown, "leak", say.shown_of(finding) if shown else ""),
+            ("proved at most", proof, "muted", say.proved_text(finding) if proof else ""),
+            ("shown at least", shown, "leak", say.shown_text(finding) if shown else ""),
         )
-        for step, (words, bound, colour, number) in enumerate(said, 1):
+        for step, (words, bound, colour, number) in enumerate(lines, 1):
             y = top + step * _STEP
             drawn.append(drawing.text(0, y, words))
             if bound is None:
@@ -129,7 +119,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
         bound.epsilon
         for finding in findings
         for bound in (finding.claim, finding.accounted, finding.shown)
-        if bound is not None and _LEAST <= bound.epsilon < math.inf
+        if bound is not None and _MIN_EPSILON <= bound.epsilon < math.inf
     ]
     low = math.floor(math.log10(min(epsilons, default=0.1)))
     high = max(math.ceil(math.log10(max(epsilons, default=10.0))), 1)
@@ -137,7 +127,7 @@ def _decades(findings: Sequence[Finding]) -> tuple[int, int]:
 
 
 def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
-    """The axis of the ladder, with the break before infinity."""
+    """The axis of the ladder, with a break before infinity."""
     yield drawing.line(_LEFT, y, _RIGHT, y, "muted", 1)
     yield drawing.line(_RIGHT, y - 4, _RIGHT + 4, y + 4, "muted", 1)
     yield drawing.line(_RIGHT + 6, y - 4, _RIGHT + 10, y + 4, "muted", 1)
@@ -152,7 +142,7 @@ def _decade_ticks(low: int, high: int, y: float, place: Place) -> Iterator[str]:
 
 
 def interval(attack: AttackRow, low: float, high: float) -> str:
-    """One attack's value with its interval and a tick at its baseline, ``low`` to ``high``."""
+    """A bar of one attack on an axis from ``low`` to ``high``: value, interval and baseline."""
     place = make_axis(low, high, 6.0, 134.0)
     start, end = place(attack.ci_low), place(attack.ci_high)
     drawn = [
@@ -175,14 +165,14 @@ def scale(attacks: Sequence[AttackRow]) -> tuple[float, float]:
     return min([0.0, *finite]), max([1.0, *finite])
 
 
-def hit_row(glance: Glance) -> AttackRow | None:
-    """The most telling row that beats guessing and says how success is spread over users."""
+def spread_row(glance: Summary) -> AttackRow | None:
+    """The first row that beats guessing and has the spread of success over users; None without."""
     above = (leak.row for leak in (*glance.leaking, *glance.little))
     return next((row for row in above if row.users and row.users.quantiles), None)
 
 
-def _spread(glance: Glance, row: AttackRow, users: UsersRow) -> Picture:
-    """Success over all users, and the means of groups of them, on an axis from 0 to 1."""
+def _spread(glance: Summary, row: AttackRow, users: UsersRow) -> Picture:
+    """The figure of success over all users, and of the means of groups, on an axis from 0 to 1."""
     place = make_axis(0.0, 1.0, _NAMES, _WIDTH - 56.0)
 
     def bar(y: float, low: float, value: float, high: float) -> list[str]:
@@ -190,143 +180,144 @@ def _spread(glance: Glance, row: AttackRow, users: UsersRow) -> Picture:
             drawing.line(place(0.0), y - 4, place(1.0), y - 4, "line", 0.8),
             drawing.line(place(low), y - 4, place(high), y - 4, "leak", 3),
             drawing.dot(place(value), y - 4, "leak"),
-            drawing.text(place(1.0) + 8, y, say.brief(value)),
+            drawing.text(place(1.0) + 8, y, say.short_number(value)),
         ]
 
-    some = {level: one.value for level, one in users.quantiles.items()}
-    least, most = min(some.values()), max(some.values())
-    y, told = _STEP, ""
-    ends = some.get("5%", least), some.get("50%", least), some.get("95%", most)
+    levels = {level: figure.value for level, figure in users.quantiles.items()}
+    low, high = min(levels.values()), max(levels.values())
+    y, head = _STEP, ""
+    ends = levels.get("5%", low), levels.get("50%", low), levels.get("95%", high)
     drawn = [drawing.text(0, y, "all users", bold=True), *bar(y, *ends)]
-    drawn.append(drawing.line(place(most), y - 10, place(most), y + 2, "ink", 2))
-    for alike, name, one in users.means:
-        if alike != told:
-            told = alike
+    drawn.append(drawing.line(place(high), y - 10, place(high), y + 2, "ink", 2))
+    for trait, name, mean in users.means:
+        if trait != head:
+            head = trait
             y += _STEP + 6
-            drawn.append(drawing.text(0, y, alike, bold=True))
+            drawn.append(drawing.text(0, y, trait, bold=True))
         y += _STEP
         drawn.append(drawing.text(8, y, drawing.cut(name, _LONGEST)))
-        drawn += bar(y, one.ci_low, one.value, one.ci_high)
+        drawn += bar(y, mean.ci_low, mean.value, mean.ci_high)
     y += _STEP
     drawn += [drawing.text(place(x), y, f"{x:g}", anchor="middle") for x in (0.0, 0.5, 1.0)]
     sure = say.percent(row.confidence)
-    means = "; ".join(f"{alike}: {name} {say.brief(one.value)}" for alike, name, one in users.means)
+    means = "; ".join(
+        f"{trait}: {name} {say.short_number(one.value)}" for trait, name, one in users.means
+    )
     return Picture(
         drawing.svg(_WIDTH, y + 6, drawn),
-        f"Who is hit by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
+        f"Users exposed by {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
         f"{users.success}. {means}".strip(),
-        say.fill_phrase("caption", "users", success=users.success, confidence=sure),
+        say.fill_text("caption", "users", success=users.success, confidence=sure),
         name=f"{glance.anchor}-users-{row.attack}-{row.vantage}",
         kind="users",
     )
 
 
-def _drawn_curves(glance: Glance) -> tuple[AttackRow, ...]:
-    """The rows whose ROC curves are shown: of attacks that beat guessing, the most telling few."""
-    told = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
+def _drawn_curves(glance: Summary) -> tuple[AttackRow, ...]:
+    """The rows whose ROC curves are drawn: the first ``MAX_CURVES`` of attacks that leak."""
+    keys = dict.fromkeys((leak.row.attack, leak.row.vantage) for leak in glance.leaking)
     rows = [row for row in glance.section.attacks if row.roc and resolution(row.roc)]
-    return tuple(r for which in told for r in rows if (r.attack, r.vantage) == which)[:MOST]
+    return tuple(r for key in keys for r in rows if (r.attack, r.vantage) == key)[:MAX_CURVES]
 
 
-def _curve(glance: Glance, row: AttackRow, roc: RocRow) -> Picture:
+def _curve(glance: Summary, row: AttackRow, roc: RocRow) -> Picture:
     sure, finest = say.percent(row.confidence), round(1.0 / (resolution(roc) or 1.0))
     about = {"attack": row.attack, "view": say.VIEWS[row.vantage]}
     return Picture(
         roc_curve(roc, *_read(glance.section, row)),
         f"ROC curve of {row.attack} on {glance.section.target}, {say.VIEWS[row.vantage]}: "
-        f"AUC {say.brief(row.value)}",
-        say.fill_phrase("caption", "roc", confidence=sure, finest=finest, **about),
+        f"AUC {say.short_number(row.value)}",
+        say.fill_text("caption", "roc", confidence=sure, finest=finest, **about),
         name=f"{glance.anchor}-roc-{row.attack}-{row.vantage}",
         kind="roc",
     )
 
 
 def resolution(roc: RocRow) -> float | None:
-    """The least share of false alarms of a curve; None where there is nothing to draw.
+    """The smallest false-alarm rate of a curve, 1 / number of non-members; None if not drawable.
 
-    It is 1 / number of non-members. A curve that says more than a thousand million would is not
-    drawn.
+    A curve with a resolution below 1e-9 or with lists of different lengths is not drawn.
     """
-    least = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
-    whole = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
-    return least if whole and 1e-9 <= least < 1.0 else None
+    smallest = min((rate for rate in roc.fpr if rate > 0.0), default=1.0)
+    equal = len(roc.fpr) == len(roc.tpr) == len(roc.low) == len(roc.high)
+    return smallest if equal and 1e-9 <= smallest < 1.0 else None
 
 
 def read_curve(roc: RocRow, rate: float) -> float | None:
-    """The share found at a share of false alarms; None below the resolution.
+    """The share found (TPR) at a false-alarm rate; None below the resolution.
 
-    Between two points of the curve that of the lower one.
+    Between two points of the curve it is the share at the lower point.
     """
-    below = [found for fpr, found in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
+    below = [tpr for fpr, tpr in zip(roc.fpr, roc.tpr, strict=False) if 0.0 < fpr <= rate]
     return below[-1] if below else None
 
 
 def _read(section: Section, row: AttackRow) -> tuple[dict[float, float | None], dict[float, float]]:
-    """The shares that an attack found at the usual rates of false alarms, and the guessed shares.
+    """Shares that an attack and its baseline find, at each of ``RATES``.
 
-    As the record's own figures have it, else by the curve.
+    The shares are those of the record's figures, or else of the curve.
     """
-    found: dict[float, float | None] = {}
+    shares: dict[float, float | None] = {}
     guessed: dict[float, float] = {}
     for rate in RATES:
         metric = f"TPR at FPR {rate:g}"
-        found[rate] = read_curve(row.roc, rate) if row.roc else None
-        if found[rate] is not None and metric in row.further:
-            found[rate] = row.further[metric].value
-        for one in section.attacks:
-            if (one.attack, one.vantage, one.metric) == (row.attack, row.vantage, metric):
-                found[rate] = None if found[rate] is None else one.value
-                guessed |= {} if one.baseline is None else {rate: one.baseline}
-    return found, guessed
+        shares[rate] = read_curve(row.roc, rate) if row.roc else None
+        if shares[rate] is not None and metric in row.further:
+            shares[rate] = row.further[metric].value
+        for other in section.attacks:
+            if (other.attack, other.vantage, other.metric) == (row.attack, row.vantage, metric):
+                shares[rate] = None if shares[rate] is None else other.value
+                guessed |= {} if other.baseline is None else {rate: other.baseline}
+    return shares, guessed
 
 
 def roc_curve(
-    roc: RocRow, found: Mapping[float, float | None], guessed: Mapping[float, float]
+    roc: RocRow, shares: Mapping[float, float | None], guessed: Mapping[float, float]
 ) -> str:
-    """Share found against share of false alarms, both logarithmic, with its pointwise band.
+    """The ROC curve as SVG, with both axes logarithmic and its pointwise band.
 
-    Both axes stop at the curve's ``resolution``. ``found`` are the shares found at some rates
-    of false alarms, None where they cannot be resolved; ``guessed`` those of the best baseline.
+    Both axes stop at the curve's ``resolution``. ``shares`` are the shares found at some
+    false-alarm rates, None below the resolution; ``guessed`` are those of the best baseline.
     """
-    least = resolution(roc) or 0.5
+    finest = resolution(roc) or 0.5
     bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE + 16
-    x_of = make_axis(math.log10(least), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
-    y_of = make_axis(math.log10(least), 0.0, bottom, _TOP, log=True)
+    x_of = make_axis(math.log10(finest), 0.0, _CURVE_LEFT, _CURVE_LEFT + _SIDE, log=True)
+    y_of = make_axis(math.log10(finest), 0.0, bottom, _TOP, log=True)
     step = max(1, len(roc.fpr) // _POINTS)
-    kept = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
-    low, high = ([(x_of(roc.fpr[i]), y_of(e[i])) for i in kept] for e in (roc.low, roc.high))
-    line = [(x_of(roc.fpr[i]), y_of(roc.tpr[i])) for i in kept if roc.tpr[i] >= least]
+    drawn_at = sorted({*range(0, len(roc.fpr), step), len(roc.fpr) - 1})
+    low, high = ([(x_of(roc.fpr[i]), y_of(e[i])) for i in drawn_at] for e in (roc.low, roc.high))
+    line = [(x_of(roc.fpr[i]), y_of(roc.tpr[i])) for i in drawn_at if roc.tpr[i] >= finest]
     drawn = [
         drawing.area([*low, *reversed(high)], "pale"),
-        drawing.curve([(x_of(least), y_of(least)), (x_of(1.0), y_of(1.0))], *_COIN),
+        drawing.curve([(x_of(finest), y_of(finest)), (x_of(1.0), y_of(1.0))], *_COIN),
         drawing.curve(line, "leak", 2.2),
-        *_curve_ticks(least, x_of, y_of),
+        *_curve_ticks(finest, x_of, y_of),
     ]
-    marks = [(rate, share) for rate, share in found.items() if share and share >= least]
+    marks = [(rate, share) for rate, share in shares.items() if share and share >= finest]
     drawn += [drawing.dot(x_of(rate), y_of(share), "leak") for rate, share in marks]
-    drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= least]
-    lines = ["Found, by share of", "false alarms:"]
-    for rate, share in found.items():
-        said = "not resolvable" if share is None else say.percent(share)
-        lines.append(f"{say.percent(rate)}: {said}")
-    drawn += [drawing.text(right, _TOP + 10 + 17 * i, said) for i, said in enumerate(lines)]
+    drawn += [_cross(x_of(r), y_of(share)) for r, share in guessed.items() if share >= finest]
+    lines = ["Found, by rate of", "false alarms:"]
+    for rate, share in shares.items():
+        words = "not resolvable" if share is None else say.percent(share)
+        lines.append(f"{say.percent(rate)}: {words}")
+    drawn += [drawing.text(right, _TOP + 10 + 17 * i, words) for i, words in enumerate(lines)]
     top = _TOP + 10 + 17 * len(lines) + 8
     drawn += _key(right, top, "a coin", *_COIN)
     if guessed:
         drawn.append(_cross(right + 10, top + 13))
         drawn.append(drawing.text(right + 26, top + 17, "no upload"))
-    finest = f"1 in {say.number(round(1.0 / least))}"
-    words = f"Share of false alarms; stops at {finest}, the finest resolved"
+    limit = f"1 in {say.number(round(1.0 / finest))}"
+    words = f"Rate of false alarms; stops at {limit}, the finest resolved"
     drawn += [drawing.text(0, 12, "Share found"), drawing.text(_CURVE_LEFT, bottom + 34, words)]
     return drawing.svg(_WIDTH, bottom + 42, drawn)
 
 
-def _curve_ticks(least: float, x_of: Place, y_of: Place) -> Iterator[str]:
+def _curve_ticks(finest: float, x_of: Place, y_of: Place) -> Iterator[str]:
     """Both axes, with a tick at every power of ten."""
-    left, bottom = x_of(least), y_of(least)
+    left, bottom = x_of(finest), y_of(finest)
     yield drawing.line(left, bottom, x_of(1.0), bottom, "muted", 1)
     yield drawing.line(left, bottom, left, y_of(1.0), "muted", 1)
-    for power in range(0, math.ceil(math.log10(least)) - 1, -1):
+    for power in range(0, math.ceil(math.log10(finest)) - 1, -1):
         x, y, words = x_of(10.0**power), y_of(10.0**power), say.percent(10.0**power)
         yield drawing.line(x, bottom, x, bottom + 4, "muted", 1)
         yield drawing.text(x, bottom + 16, words, anchor="middle")
@@ -341,135 +332,6 @@ def _cross(x: float, y: float) -> str:
 
 
 def _key(x: float, y: float, words: str, colour: str, width: float, dashes: str) -> Iterator[str]:
-    """A piece of a line, and its name beside it."""
+    """A sample of a line with its name."""
     yield drawing.curve([(x, y - 4), (x + 20, y - 4)], colour, width, dashes)
     yield drawing.text(x + 26, y, words)
-
-
-@dataclass(frozen=True, slots=True)
-class TradeOff:
-    """The least errors of telling two inputs apart under (epsilon, delta), and who says so.
-
-    The line of a lower bound is one that a test reaches or crosses somewhere. ``said`` are both
-    numbers, rounded as bounds are.
-    """
-
-    words: str
-    epsilon: float
-    delta: float
-    colour: str
-    width: float
-    dashes: str = ""
-    said: str = ""
-
-    @property
-    def corners(self) -> tuple[tuple[float, float], ...]:
-        """The points (false alarms, missed) whose line has the least errors.
-
-        At a type I error a the least type II error is the largest of 0, 1 - delta - e^eps a and
-        e^-eps (1 - delta - a): Kairouz, Oh and Viswanath (2015), Dong, Roth and Su (2022),
-        section 2.2.
-
-        >>> TradeOff("claimed", 0.0, 0.25, "claim", 5.0).corners
-        ((0.0, 0.75), (0.375, 0.375), (0.75, 0.0))
-        """
-        free = 1.0 - self.delta
-        knee = free / (1.0 + math.exp(self.epsilon)) if self.epsilon < 700.0 else 0.0
-        return (0.0, free), (knee, knee), (free, 0.0)
-
-
-def trade_offs(finding: Finding) -> tuple[TradeOff, ...]:
-    """Lines of claim, proof and lower bound in a finding's scope, if any says something.
-
-    A claim counts where it speaks of this scope. Infinite epsilons are left out: no line shows
-    them. Of a refuted claim whose delta is known exactly that one is named.
-    """
-    claim, proof, shown, holds = finding.claim, finding.accounted, finding.shown, finding.holds_at
-    epsilon, speaks = say.brief(claim.epsilon), claim.scope.covers(finding.scope)
-    speaks = speaks and not finding.outside_model
-    lines = []
-    if speaks:
-        words, said = say.CLAIMED[claim.basis], f"({epsilon}, {say.brief(claim.delta)})"
-        lines.append(TradeOff(words, claim.epsilon, claim.delta, "claim", 5.0, said=said))
-    if proof is not None:
-        said = f"({say.proved_of(finding)}, {say.at_most(proof.delta)})"
-        lines.append(TradeOff("proved", proof.epsilon, proof.delta, "ink", 1.6, "7 4", said))
-    if speaks and holds and holds < 1.0:
-        said = f"({epsilon}, {say.at_most(holds)})"
-        lines.append(TradeOff(_EXACT, claim.epsilon, holds, "ink", 1.5, "2 3", said))
-    if shown is not None:
-        said = f"({say.shown_of(finding)}, {say.at_least(shown.delta)})"
-        lines.append(TradeOff("shown", shown.epsilon, shown.delta, "leak", 2.4, said=said))
-    found = tuple(line for line in lines if math.isfinite(line.epsilon))
-    telling = any(guess_probability(each.epsilon, each.delta) < VACUOUS_GUESS for each in found)
-    return found if telling else ()
-
-
-def _trade_off(glance: Glance, finding: Finding, lines: Sequence[TradeOff]) -> Picture:
-    """The least errors of telling two inputs apart under each (epsilon, delta), as lines."""
-    bottom, right = _TOP + _HIGH, _CURVE_LEFT + _SIDE
-    x_of, y_of = make_axis(0.0, 1.0, _CURVE_LEFT, right), make_axis(0.0, 1.0, bottom, _TOP)
-    drawn = [
-        drawing.line(_CURVE_LEFT, bottom, right, bottom, "muted", 1),
-        drawing.line(_CURVE_LEFT, _TOP, _CURVE_LEFT, bottom, "muted", 1),
-        drawing.curve([(_CURVE_LEFT, _TOP), (right, bottom)], *_COIN),
-    ]
-    for share in (0.0, 0.5, 1.0):
-        words = say.percent(share)
-        drawn.append(drawing.text(x_of(share), bottom + 16, words, anchor="middle"))
-        drawn.append(drawing.text(_CURVE_LEFT - 6, y_of(share) + 4, words, anchor="end"))
-    drawn.append(drawing.text(0, 12, "Missed (type II error)"))
-    drawn.append(drawing.text(_CURVE_LEFT, bottom + 34, "False alarms (type I error)"))
-    for each in sorted(lines, key=lambda each: -each.width):
-        corners = [(x_of(alarms), y_of(missed)) for alarms, missed in each.corners]
-        drawn.append(drawing.curve(corners, each.colour, each.width, each.dashes))
-    x, y = right + 16, _TOP + 10
-    for each in lines:
-        drawn += _key(x, y, each.words, each.colour, each.width, each.dashes)
-        drawn.append(drawing.text(x, y + 17, each.said))
-        y += 46
-    drawn += _key(x, y, "a coin", *_COIN)
-    pairs = ", ".join(f"{line.words} {line.said}" for line in lines)
-    asked = say.listed(say.brief_scope_words(finding.scope), finding.game)
-    exact = any(line.words == _EXACT for line in lines)
-    bounds = (finding.accounted, finding.shown)
-    endless = any(bound is not None and math.isinf(bound.epsilon) for bound in bounds)
-    return Picture(
-        drawing.svg(_WIDTH, bottom + 42, drawn),
-        f"Errors of telling two inputs of {glance.section.target} apart: {pairs}",
-        say.fill_phrase("caption", "trade-off", asked=asked)
-        + " What does hold: the claimed epsilon at its true delta." * exact
-        + " What is infinite has no line." * endless,
-        name=f"{glance.anchor}-trade-off",
-        kind="trade-off",
-    )
-
-
-def _map(sections: Sequence[Section]) -> Picture:
-    """The map of systems and of those who may look; names are cut to fit."""
-    lookers = list(Vantage)
-    drawn = [
-        drawing.text(_NAME + _CELL * place + 6, 14, say.LOOKERS[looker], bold=True)
-        for place, looker in enumerate(lookers)
-    ]
-    for row, section in enumerate(sections):
-        top = _HEAD + row * _TALL
-        drawn.append(drawing.text(0, top + 16, drawing.cut(section.target, _LONGEST), bold=True))
-        for place, looker in enumerate(lookers):
-            x, cell = _NAME + _CELL * place, exposure(section, looker)
-            colour = "shade" if cell is None else _TONES[cell.tone]
-            drawn.append(drawing.box(x, top, _CELL - 2, _TALL - 2, colour))
-            if cell is None:
-                drawn.append(drawing.text(x + 6, top + 16, "not examined", muted=True))
-                continue
-            drawn += [
-                drawing.text(x + 6, top + 16 + 16 * line, words, colour=f"{colour}-ink")
-                for line, words in enumerate(cell.told[0].lines)
-            ]
-    return Picture(
-        drawing.svg(_NAME + _CELL * len(lookers), _HEAD + _TALL * len(sections), drawn),
-        "Who learns how much: epsilon by system and by who looks",
-        say.fill_phrase("caption", "who-learns"),
-        name="who-learns",
-        kind="who-learns",
-    )

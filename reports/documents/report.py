@@ -1,8 +1,8 @@
-"""One system as a document: what it comes to first, and behind it what that rests on.
+"""The document of one system, conclusions first and then their evidence; and of a whole report.
 
-Its last part answers what regulators ask, from the record and nothing else. The three risks are
-those of the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are
-those of NIST SP 800-226 on evaluating promises of differential privacy.
+The last part of a system answers regulators' questions from the record alone. The three risks are
+from the Article 29 Working Party (Opinion 05/2014, WP 216); the questions about epsilon are from
+NIST SP 800-226 on evaluating promises of differential privacy.
 """
 
 from __future__ import annotations
@@ -24,57 +24,57 @@ from fedrec_auditor.reports.documents.document import (
     Passage,
     Picture,
     Pictures,
-    Said,
+    Quantity,
     Text,
+    drop_repeats,
     make_facts,
     make_grid,
     make_pictures,
-    remarks,
+    merged,
     sentences,
-    told_of,
-    told_once,
+    with_notes,
 )
-from fedrec_auditor.reports.documents.figures import hit_row, interval, scale, system_figures
+from fedrec_auditor.reports.documents.figures import interval, scale, spread_row, system_figures
 from fedrec_auditor.reports.record.leaks import Leak, comparable, left_open
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, SkippedRow, UtilityRow
 from fedrec_auditor.reports.record.sections import Anchor, Section, worst_first
 from fedrec_auditor.reports.say import metrics
-from fedrec_auditor.reports.say.glance import Glance, glances, hidden_words, summary
 from fedrec_auditor.reports.say.metrics import ends_words, interval_words, trainings_words
+from fedrec_auditor.reports.say.summary import Summary, hidden_words, summarize_systems, summary
 
 _RISKS = {
     "Singling out": ("reconstruction", "user-level membership inference"),
     "Linkability": ("linkage",),
     "Inference": ("attribute inference", "membership inference"),
 }
-"""Each risk, and the families of attacks that try it."""
+"""Families of attacks that test each risk."""
 
 
-def filing_part(record: Contents, glance: Glance) -> Passage:
-    """Singling out, linkability, inference; unit, trust, accounting; a paragraph to copy."""
+def filing_part(record: Contents, glance: Summary) -> Passage:
+    """The answers to regulators: the three risks, the facts of epsilon, and a paragraph to copy."""
     risks = [(risk, _tried(record, glance, families)) for risk, families in _RISKS.items()]
     summary = (
         *_subject(record, glance),
         glance.sentence,
         f"Attacks: {glance.got_words}.",
         *(f"{risk}: {text}" for risk, text in risks),
-        say.fill_phrase("note", "limit"),
-        f"Measure: {glance.todo}",
+        say.fill_text("note", "limit"),
+        f"Measures to take: {glance.todo}",
     )
     text = Paragraph(" ".join(summary))
     copied = Passage("For a data protection impact assessment", (text,))
     blocks = (Facts((*risks, *_epsilon(glance))), copied)
-    return Passage("For those who file it", blocks, folded=True, detail=True)
+    return Passage("Answers for regulators", blocks, folded=True, detail=True)
 
 
-def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
-    """The most that attacks of these families got, or what they would have shown."""
+def _tried(record: Contents, glance: Summary, families: tuple[str, ...]) -> str:
+    """The best result of attacks of these families, or the advantage that they leave open."""
     above = (*glance.leaking, *glance.little)
     best = next((leak for leak in above if leak.row.family in families), None)
     tried = [row for row in comparable(record) if row.target == glance.section.target]
     rows = [row for row in tried if row.family in families]
     if best is not None:
-        row, much = best.row, ", little more than is guessed" if best.little else ""
+        row, much = best.row, ", little more than a guess" if best.little else ""
         return f"Shown{much}: {metrics.got_words(row)} ({row.attack}, {row.vantage})."
     if rows:
         names = ", ".join(dict.fromkeys(row.attack for row in rows))
@@ -82,56 +82,57 @@ def _tried(record: Contents, glance: Glance, families: tuple[str, ...]) -> str:
     return "Not tested."
 
 
-def _epsilon(glance: Glance) -> Iterator[tuple[str, Text]]:
+def _epsilon(glance: Summary) -> Iterator[tuple[str, Text]]:
     finding = glance.section.headline_finding
     if finding is None:
         yield "Epsilon", "No claim was judged."
         return
     scope, claim = finding.scope, finding.claim
-    yield "Claimed", say.claimed(claim)
+    yield "Claimed", say.claim_fact(claim)
     yield "Unit of privacy", f"{say.capitalized(say.UNITS[scope.unit])}."
-    yield "Neighbours", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
-    yield "Who may look", f"What is {say.VANTAGES[scope.vantage]}, {say.HORIZONS[scope.horizon]}."
-    yield "Accounting", say.proved(finding)
-    yield "Lower bound", say.measured(finding)
+    yield "Neighbouring inputs", f"{say.capitalized(say.ADJACENCIES[scope.adjacency])}."
+    who = say.capitalized(say.VANTAGES[scope.vantage])
+    yield "Adversary, time", f"{who}; {say.HORIZONS[scope.horizon]}."
+    yield "Accounting", say.proof_fact(finding)
+    yield "Lower bound", say.measured_fact(finding)
     if math.isfinite(claim.epsilon):
-        yield "Floating point", "Not examined: proofs are of real numbers (see `auditor verify`)."
+        yield "Floating point", "Not examined: proofs assume real numbers (see `auditor verify`)."
 
 
-def _subject(record: Contents, glance: Glance) -> Iterator[str]:
-    """Facts without which no number may be read: what was audited, how, and how bad it is."""
+def _subject(record: Contents, glance: Summary) -> Iterator[str]:
+    """The subject of the audit, its conditions and the severity, in sentences."""
     data, version = record.provenance.data, record.provenance.versions.get("fedrec-auditor", "")
     on = "" if data is None else f" on {data.name} ({data.n_users:,} users)"
     yield f"{glance.section.target} was audited with fedrec-auditor {version}{on}."
     if not glance.section.own:
-        yield "It is a re-implementation of what its paper prints, not its authors' code."
+        yield "The system is a re-implementation of what its paper prints, not its authors' code."
     if glance.section.quick:
         cut = metrics.cut_short(glance.section)
         of = f": it trained {cut} rounds" if cut else ""
-        yield f"The audit was quick{of}; one that finds nothing is no evidence."
+        yield f"The audit was quick{of}; a quick audit that finds nothing is no evidence."
     yield f"Severity: {glance.assessment.words.lower()}."
     if gap := glance.assessment.gap:
         yield f"Not assessed: {gap}."
 
 
-ASSUMED = "What the attacker is assumed to know, and what is counted"
-"""The title of what is to be known of attacks."""
-_MOST = 5
-"""Figures of a system that beat guessing and are shown at once; the others are folded."""
+ASSUMED = "Assumed knowledge of the attacker, and how the figures are counted"
+"""The title of the notes on attacks."""
+_MAX_LEAKS = 5
+"""Maximum number of figures of a system that beat guessing and are not folded."""
 
 
 def system_document(
-    record: Contents, glance: Glance, anchor: Anchor | None = None, *, alone: bool = True
+    record: Contents, glance: Summary, anchor: Anchor | None = None, *, alone: bool = True
 ) -> Passage:
-    """All that the record says of a system.
+    """The document of one system, with everything that the record has about it.
 
-    A page, which has an ``anchor``, has drawings and the pairs of inputs that refute nothing, too.
-    Not ``alone``, it lacks what a report tells of all systems together: what is
-    assumed of attackers, the count of figures by attack, what could not run.
+    anchor: addresses in a page, which also has drawings and pairs of inputs that refute nothing.
+    alone: without it, the parts are left out that a report has for all systems together: the
+        assumed knowledge of attackers, the figures by attack, the attacks that did not run.
     """
     section, page = glance.section, anchor is not None
     headline = section.headline_finding
-    hit = hit_row(glance)
+    hit = spread_row(glance)
     main = make_facts(
         ("What to do", glance.todo),
         ("For one person", say.guess_words(headline) if headline else ""),
@@ -151,7 +152,7 @@ def system_document(
         *claim_parts(ordered, page=page),
     ]
     if section.others:
-        others = tuple(f"epsilon {say.shown(other.bound)}" for other in section.others)
+        others = tuple(f"epsilon {say.bound_fact(other.bound)}" for other in section.others)
         blocks.append(Passage("Other lower bounds", (Listing(others),), folded=True))
     if section.attacks:
         blocks.append(_attacks(record, glance, make_pictures(curves), page=page, alone=alone))
@@ -166,20 +167,21 @@ def system_document(
 def claim_parts(
     placed: Sequence[tuple[Finding, str]], *, plain: bool = False, page: bool = False
 ) -> Iterator[Passage]:
-    """A part a claim, with its findings, in the order of these; all but the worst are folded.
+    """One part per claim with its findings, in their order; all findings but the worst are folded.
 
-    ``placed`` are findings and their addresses in a page. Where they are ``plain`` a sentence says
-    what each comes to.
+    placed: findings and their addresses in a page.
+    plain: whether a sentence explains each finding and each claim for one person.
+    page: whether pairs of inputs that refute nothing are included.
     """
     findings = [finding for finding, _ in placed]
     worst = min(findings, key=worst_first, default=None)
     papers: set[str] = set()
     for claim in dict.fromkeys(finding.claim for finding in findings):
         judged = [pair for pair in placed if pair[0].claim == claim]
-        notes = remarks([finding.note for finding, _ in judged])
+        notes = drop_repeats([finding.note for finding, _ in judged])
         promised = math.isfinite(claim.epsilon)
         paper, _, place = claim.source.partition(", section")
-        said = say.claimed(claim) if promised else ""
+        said = say.claim_fact(claim) if promised else ""
         about = make_facts(
             ("Derived" if claim.basis is Basis.DERIVED else "Claimed", said),
             ("In our words", claim.statement),
@@ -192,8 +194,8 @@ def claim_parts(
                 (
                     *([Paragraph(say.found_guess_words(finding))] if plain else []),
                     make_facts(
-                        ("Proved", say.proved(finding)),
-                        ("Shown", say.measured(finding)),
+                        ("Proved", say.proof_fact(finding)),
+                        ("Shown", say.measured_fact(finding)),
                         ("Why", _why(finding)),
                         ("Note", note),
                         ("Repair", finding.repair),
@@ -216,20 +218,20 @@ def claim_parts(
 
 
 def _scope_words(finding: Finding) -> str:
-    """The scope of a finding, with its neighbours where the claim above it names no such ones."""
+    """The scope of a finding, with its adjacency unless the claim above it has the same."""
     claim = finding.claim
-    told = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
-    return (say.brief_scope_words if told else say.pair_scope_words)(finding.scope)
+    same = math.isfinite(claim.epsilon) and claim.scope.adjacency is finding.scope.adjacency
+    return (say.brief_scope_words if same else say.pair_scope_words)(finding.scope)
 
 
 def _why(finding: Finding) -> str:
-    """The part of a verdict's reason that the numbers beside it do not say."""
+    """The part of a verdict's reason that the numbers beside it do not express."""
     shown, proof = finding.measured, finding.accounted
     if shown is not None and (shown.assumptions or (proof is not None and refutes(shown, proof))):
         return finding.reason
     exceeded = finding.verdict is Verdict.NO_CLAIM and math.isfinite(finding.claim.epsilon)
-    told = finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
-    if told and not exceeded:
+    explained = finding.verdict in (Verdict.CONSISTENT, Verdict.NO_CLAIM, Verdict.VIOLATED)
+    if explained and not exceeded:
         return ""
     if finding.verdict is not Verdict.INCOMPARABLE:
         return finding.reason
@@ -241,7 +243,7 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
     refuted = finding.verdict in (Verdict.VIOLATED, Verdict.UNSOUND)
     if finding.measured is None or not finding.measured.witness or not (refuted or page):
         return
-    title = "Counterexample" if refuted else "The pair of inputs that tells most"
+    title = "Counterexample" if refuted else "The most revealing pair of inputs"
     rows = tuple(
         (say.capitalized(name), text) for name, text in say.witness_words(finding.measured)
     )
@@ -249,20 +251,20 @@ def _witness(finding: Finding, *, page: bool) -> Iterator[Passage]:
 
 
 def _attacks(
-    record: Contents, glance: Glance, curves: Sequence[Pictures], *, page: bool, alone: bool
+    record: Contents, glance: Summary, curves: Sequence[Pictures], *, page: bool, alone: bool
 ) -> Passage:
-    """The figures that beat guessing in full, and the numbers of all others."""
+    """The part on attacks: figures that beat guessing in full, and the numbers of the others."""
     leaking = _varied(glance.leaking)
     but = f"; {glance.unseen}" if glance.rows and not leaking else ""
     blocks: list[Block] = [
         Paragraph(
-            f"Corrected for all, {len(leaking)} of {glance.rows:,} figures beat guessing by "
-            f"{say.percent(LEAK_MARGIN)} or more of what it leaves open, {len(glance.little)} by "
-            f"less{but}."
+            f"After correction for all figures, {len(leaking)} of {glance.rows:,} figures close "
+            f"{say.percent(LEAK_MARGIN)} or more of the gap between guessing and certainty, and "
+            f"{len(glance.little)} beat guessing by less{but}."
         )
     ]
     if leaking:
-        blocks.append(_leaks(leaking[:_MOST], page=page))
+        blocks.append(_leaks(leaking[:_MAX_LEAKS], page=page))
     if alone and (notes := assumed(glance)):
         blocks.append(Passage(ASSUMED, (Facts(notes),), folded=True))
     blocks += curves
@@ -277,38 +279,39 @@ def _leaks(leaking: Sequence[Leak], *, page: bool) -> Grid:
     columns: dict[str, Callable[[Leak], Cell]] = {"What an attacker got": _gained, "Value": _value}
     caption = ""
     if page:
-        caption = say.fill_phrase("caption", "leaks", low=say.number(low), high=say.number(high))
+        caption = say.fill_text("caption", "leaks", low=say.number(low), high=say.number(high))
         columns["Against guessing"] = lambda leak: Picture(
             interval(leak.row, low, high), _bar_words(leak.row)
         )
-    columns["Guessed without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
+    columns["Guess without the uploads"] = lambda leak: metrics.baseline_words(leak.row)
     return make_grid(leaking, columns, caption)
 
 
-def _gained(leak: Leak) -> Said:
+def _gained(leak: Leak) -> Quantity:
     row = leak.row
     support = (f"{row.attack}, {row.metric}, {row.vantage}", f"{row.n:,} {row.subject}")
-    return Said(say.capitalized(metrics.gain_words(row, row.value)), support)
+    return Quantity(say.capitalized(metrics.gain_words(row, row.value)), support)
 
 
-def _value(leak: Leak) -> Said:
+def _value(leak: Leak) -> Quantity:
     row, gain = leak.row, leak.row.gain
     support = (
         f"{ends_words(row)} at {say.percent(row.confidence)}, {trainings_words([row])}",
         "" if gain is None else f"above guessing by {ends_words(gain)}",
-        f"at least {say.brief(leak.low)}, corrected",
+        f"at least {say.short_number(leak.low)} after correction for all figures",
         metrics.further_words(row),
     )
-    return Said(say.brief(row.value), tuple(filter(None, support)))
+    return Quantity(say.short_number(row.value), tuple(filter(None, support)))
 
 
 def _bar_words(row: AttackRow) -> str:
-    ends = f"interval {say.brief(row.ci_low)} to {say.brief(row.ci_high)}"
-    return f"{row.metric} {say.brief(row.value)}, {ends}, baseline {metrics.baseline_words(row)}"
+    ends = f"interval {say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
+    value = say.short_number(row.value)
+    return f"{row.metric} {value}, {ends}, baseline {metrics.baseline_words(row)}"
 
 
 def _varied(leaking: Sequence[Leak]) -> list[Leak]:
-    """The leaks in their order, but the first of each kind of figure before all others."""
+    """The leaks in their order, but the first leak of each kind of figure before all others."""
     first: dict[tuple[str, str], Leak] = {}
     for leak in leaking:
         first.setdefault((leak.row.family, leak.row.metric.partition(" ")[0]), leak)
@@ -316,18 +319,18 @@ def _varied(leaking: Sequence[Leak]) -> list[Leak]:
     return [*kinds, *(leak for leak in leaking if leak not in kinds)]
 
 
-def assumed(glance: Glance) -> tuple[tuple[str, str], ...]:
-    """Assumptions of attacks that beat guessing."""
+def assumed(glance: Summary) -> tuple[tuple[str, str], ...]:
+    """Names of attacks that beat guessing, and their assumptions."""
     rows = [leak.row for leak in _varied(glance.leaking)]
-    return told_of((row.attack, text) for row in rows for text in sentences(row.note) if text)
+    return merged((row.attack, text) for row in rows for text in sentences(row.note) if text)
 
 
-_COUNTED = (("are not shown to beat guessing", True), ("have no figure for guessing", False))
-"""Figures that beat no guess, by whether they can be held against one."""
+_COUNTED = (("Not shown to beat guessing", True), ("Not comparable with guessing", False))
+"""Words for figures that do not beat guessing, by whether they are comparable with it."""
 
 
-def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
-    """How many figures of which attack do not beat guessing, or cannot be held against it."""
+def _counts(record: Contents, glance: Summary) -> tuple[str, ...]:
+    """Counts, by attack, of figures that do not beat guessing or are not comparable with it."""
     beaten = {id(leak.row) for leak in (*glance.leaking, *glance.little)}
     compared = {id(row) for row in comparable(record)}
     others = [row for row in glance.section.attacks if id(row) not in beaten]
@@ -336,44 +339,49 @@ def _counts(record: Contents, glance: Glance) -> tuple[str, ...]:
         rows = [row.attack for row in others if (id(row) in compared) is whether]
         if rows:
             names = ", ".join(f"{name} {count}" for name, count in Counter(rows).items())
-            lines.append(f"{len(rows):,} {words}: {names}.")
+            lines.append(f"{words}: {say.count_phrase(len(rows), 'figure')} ({names}).")
     return tuple(lines)
 
 
-def _map(glance: Glance) -> Passage:
-    """Every figure, beside what is guessed."""
+def _map(glance: Summary) -> Passage:
+    """The table of all figures, each with its guess without the uploads."""
     rows, above = glance.section.attacks, (*glance.leaking, *glance.little)
     over = f" {trainings_words(rows)}" if rows else ""
     marks = {id(leak.row): " ↗" if leak.little else " ↑" for leak in above}
     columns: dict[str, Callable[[AttackRow], Cell]] = {
-        "Attack, who looks": lambda row: f"{row.attack}, {row.vantage}",
+        "Attack, vantage": lambda row: f"{row.attack}, {row.vantage}",
         "Figure": lambda row: row.metric,
-        "Value": lambda row: f"{say.brief(row.value)}{marks.get(id(row), '')} {ends_words(row)}",
-        "Guessed without": lambda row: "" if row.baseline is None else say.brief(row.baseline),
-        "Above it by": lambda row: ends_words(row.ahead) if row.ahead else "",
+        "Value": lambda row: (
+            f"{say.short_number(row.value)}{marks.get(id(row), '')} {ends_words(row)}"
+        ),
+        "Guess without": lambda row: "" if row.baseline is None else say.short_number(row.baseline),
+        "Above the guess by": lambda row: ends_words(row.ahead) if row.ahead else "",
     }
-    table = make_grid(rows, columns, say.fill_phrase("caption", "figures", over=over))
-    title = f"All {say.counted(len(rows), 'figure')}, {len(above)} of them above guessing"
+    table = make_grid(rows, columns, say.fill_text("caption", "figures", over=over))
+    title = f"All {say.count_phrase(len(rows), 'figure')}, {len(above)} of them above guessing"
     return Passage(title, (table,), folded=True, detail=True)
 
 
 def _skipped(section: Section) -> Passage:
     some = {row.attack for row in section.skipped} & {row.attack for row in section.attacks}
     from_some = f", {len(some)} from some vantage" if some else ""
-    title = f"Attacks that could not run: {len(set(section.unplayed))} at all{from_some}"
+    title = f"Attacks that could not run: {len(set(section.not_run))} at all{from_some}"
     return Passage(title, (Facts(reasons(section.skipped)),), folded=True)
 
 
 def reasons(skipped: Sequence[SkippedRow]) -> tuple[tuple[str, str], ...]:
-    """Each reason with the attacks that it holds for, behind the parts of them if not for all."""
+    """Names of attacks and the reason why they did not run, once per reason.
+
+    A reason that holds for parts of an attack only ("part: reason") has these parts before it.
+    """
     parts: dict[tuple[str, str], list[str]] = {}
     for row in skipped:
         part, colon, rest = row.reason.partition(": ")
-        alike = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
-        shared = bool(colon) and alike and ". " not in part  # a part is named, no sentence ends
-        reason, what = (rest, [part]) if shared else (row.reason, [])
-        parts.setdefault((row.attack, reason), []).extend(what)
-    return told_of(
+        repeated = sum(other.reason.endswith(f": {rest}") for other in skipped) > 1
+        shared = bool(colon) and repeated and ". " not in part  # a name, not a whole sentence
+        reason, names = (rest, [part]) if shared else (row.reason, [])
+        parts.setdefault((row.attack, reason), []).extend(names)
+    return merged(
         (attack, f"{'; '.join(of)}: {reason}" if of else reason)
         for (attack, reason), of in parts.items()
     )
@@ -383,17 +391,19 @@ _UTILITY: dict[str, Callable[[UtilityRow], Cell]] = {
     "Metric": lambda row: row.metric,
     "Here": interval_words,
     "Baseline": metrics.beside_words,
-    "Random": lambda row: say.brief(row.random),
-    "The paper": lambda row: "none" if row.paper_value is None else say.brief(row.paper_value),
+    "Random": lambda row: say.short_number(row.random),
+    "The paper": lambda row: (
+        "none" if row.paper_value is None else say.short_number(row.paper_value)
+    ),
 }
 
 
 def _utility(section: Section) -> Passage:
-    alike: dict[tuple[str, float, int], list[UtilityRow]] = {}
+    groups: dict[tuple[str, float, int], list[UtilityRow]] = {}
     for row in section.utility:
-        alike.setdefault((row.protocol, row.confidence, row.n), []).append(row)
+        groups.setdefault((row.protocol, row.confidence, row.n), []).append(row)
     blocks: list[Block] = []
-    for (protocol, confidence, n), rows in alike.items():
+    for (protocol, confidence, n), rows in groups.items():
         caption = (
             f"{say.capitalized(protocol)}: intervals over users, {trainings_words(rows)}, at "
             f"{say.percent(confidence)} confidence, {n:,} tested"
@@ -402,74 +412,75 @@ def _utility(section: Section) -> Passage:
         for note in dict.fromkeys(row.paper_note for row in rows if row.paper_note):
             of = ", ".join(row.metric for row in rows if row.paper_note == note)
             blocks.append(Paragraph(f"{of}: {note}"))
-    title = f"Utility in full: {say.counted(len(section.utility), 'figure')}"
+    title = f"Utility in full: {say.count_phrase(len(section.utility), 'figure')}"
     return Passage(title, tuple(blocks), folded=True, detail=True)
 
 
-_SYSTEMS: dict[str, Callable[[Glance], Cell]] = {
+_SYSTEMS: dict[str, Callable[[Summary], Cell]] = {
     "Severity": lambda glance: glance.assessment.words,
     "System": lambda glance: glance.section.target,
     "Claim": lambda glance: glance.verdict,
     "What an attacker got": lambda glance: glance.got_words,
-    "Utility": lambda glance: glance.shortfall,
+    "What to do": lambda glance: say.listed(glance.todo, glance.shortfall, by=" "),
 }
 
 
 def report_document(record: Contents) -> Passage:
-    """All that a record says."""
-    seen, origin, data = glances(record), record.provenance, record.provenance.data
-    read, made, limit = "none were read", list[str](), say.fill_phrase("note", "limit")
+    """The document of a whole record."""
+    summaries, origin, data = summarize_systems(record), record.provenance, record.provenance.data
+    read, made, limit = "none were read", list[str](), say.fill_text("note", "limit")
     if data is not None:
         of = {"user": data.n_users, "item": data.n_items, "interaction": data.n_interactions}
-        read = f"{data.name} ({', '.join(say.counted(n, what) for what, n in of.items())})"
+        read = f"{data.name} ({', '.join(say.count_phrase(n, what) for what, n in of.items())})"
         made.append(f"data digest {data.digest}")
     made += [f"{name} {version}" for name, version in sorted(origin.versions.items())]
-    said = [("Not completed", error) for error in record.errors]
-    said += [("Left out", note) for note in record.notes]
+    gaps = [("Not completed", error) for error in record.errors]
+    gaps += [("Left out", note) for note in record.notes]
     blocks: list[Block] = [
         Paragraph(
-            f"Data: {read}; seed {origin.seed}. {limit} {say.fill_phrase('note', 'intervals')}"
+            f"Data: {read}; seed {origin.seed}. {limit} {say.fill_text('note', 'intervals')}"
         ),
-        Paragraph(f"{summary(record)} {hidden_words(record)} {say.fill_phrase('note', 'in-full')}"),
+        Paragraph(f"{summary(record)} {hidden_words(record)} {say.fill_text('note', 'in-full')}"),
     ]
-    blocks += [Facts(tuple(said))] if said else []
-    blocks += [make_grid(seen, _SYSTEMS)] if seen else []
-    blocks += (system_document(record, glance, alone=False) for glance in seen)
+    blocks += [Facts(tuple(gaps))] if gaps else []
+    blocks += [make_grid(summaries, _SYSTEMS)] if summaries else []
+    blocks += (system_document(record, glance, alone=False) for glance in summaries)
     if record.attacks:
-        blocks += [_by_system(record, seen), Passage(ASSUMED, (_by_attack(seen, assumed),))]
+        known = Passage(ASSUMED, (_by_attack(summaries, assumed),))
+        blocks += [_by_system(record, summaries), known]
     if record.skipped:
-        why = _by_attack(seen, lambda glance: reasons(glance.section.skipped))
+        why = _by_attack(summaries, lambda glance: reasons(glance.section.skipped))
         blocks.append(Passage("Attacks that could not run", (why,)))
     blocks.append(Passage("Provenance", (Paragraph(", ".join(made)),)))
-    return told_once(Passage("Privacy audit", tuple(blocks)))
+    return with_notes(Passage("Privacy audit", tuple(blocks)))
 
 
-def _by_system(record: Contents, seen: Sequence[Glance]) -> Passage:
-    """How many figures of which attack beat guessing, and of how many, by system."""
-    above = {id(x.row) for glance in seen for x in (*glance.leaking, *glance.little)}
+def _by_system(record: Contents, summaries: Sequence[Summary]) -> Passage:
+    """Counts, by attack and system, of figures that beat guessing and of comparable figures."""
+    above = {id(x.row) for glance in summaries for x in (*glance.leaking, *glance.little)}
     compared = Counter((row.attack, row.target) for row in comparable(record))
     won = Counter((row.attack, row.target) for row in record.attacks if id(row) in above)
-    lost = {(attack, g.section.target) for g in seen for attack in g.section.unplayed}
+    lost = {(attack, g.section.target) for g in summaries for attack in g.section.not_run}
     names = {row.attack for row in record.attacks} | {row.attack for row in record.skipped}
 
-    def cell(attack: str, glance: Glance) -> str:
+    def cell(attack: str, glance: Summary) -> str:
         key = (attack, glance.section.target)
         return f"{won[key]}/{compared[key]}" if key in compared else "no" if key in lost else ""
 
-    caption = "Figures that beat guessing, of those that have a guess. no: the attack could not run"
-    rows = tuple((attack, *(cell(attack, glance) for glance in seen)) for attack in sorted(names))
-    heads = ("Attack", *(glance.section.target for glance in seen))
+    caption = "Figures that beat guessing / figures compared with it. no: the attack could not run"
+    rows = tuple((name, *(cell(name, glance) for glance in summaries)) for name in sorted(names))
+    heads = ("Attack", *(glance.section.target for glance in summaries))
     return Passage("Attacks against systems", (Grid(caption, heads, rows),))
 
 
 def _by_attack(
-    seen: Sequence[Glance], notes_of: Callable[[Glance], Iterable[tuple[str, str]]]
+    summaries: Sequence[Summary], notes_of: Callable[[Summary], Iterable[tuple[str, str]]]
 ) -> Facts:
-    """Notes on attacks: each sentence once, behind all systems that it is about."""
+    """Notes on attacks: each sentence once, behind the names of all systems that it is about."""
     on: dict[str, list[tuple[str, str]]] = {}
-    for glance in seen:
+    for glance in summaries:
         for attack, note in notes_of(glance):
             pairs = ((glance.section.target, sentence) for sentence in sentences(note))
             on.setdefault(attack, []).extend(pairs)
-    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in told_of(pairs))
+    rows = ((attack, row) for attack, pairs in sorted(on.items()) for row in merged(pairs))
     return Facts(tuple((f"{attack}: {systems}", text) for attack, (systems, text) in rows))

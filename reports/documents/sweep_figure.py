@@ -1,6 +1,6 @@
-"""The figure of a sweep: utility upwards, against what attacks gain and against epsilon, by system.
+"""The figure of a sweep: for each system utility upwards, against attack gain and against epsilon.
 
-A block is ``BLOCK`` units wide: left what an attack gains, right epsilon.
+A block of one system is ``BLOCK`` units wide, with the attack's gain left and epsilon right.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from fedrec_auditor.reports.record.frontier import UNPROTECTED, Frontier, Point
 from fedrec_auditor.reports.say.metrics import ERRORS
 
 BLOCK = 346.0
-"""Width of a system's block: with margins 366, a column of 86 mm where a unit is 2/3 of a point."""
+"""Width of a system's block: 366 with margins, a column of 86 mm if a unit is 2/3 of a point."""
 _GAP = 44.0
-"""Between two blocks that stand side by side: with margins 756, a page's width of 178 mm."""
+"""Space between two blocks side by side: 756 with margins, a page's width of 178 mm."""
 _PANEL, _PLOT, _HEAD, _LINE, _SPACE = 139.0, 120.0, 52.0, 13.0, 16.0
-_LEFT, _RIGHT = 32.0, 197.0  # of the panels
+_LEFT, _RIGHT = 32.0, 197.0  # left edges of the panels
 _FLOOR = _HEAD + _PLOT
 _LETTERS, _LABEL = 22, 50
-"""As many letters fit below a panel, and above a block."""
-_LEAST, _MOST = -2, 3
-"""Powers of ten beyond which the axis of epsilon does not go: what lies there sits at the end."""
+"""Numbers of letters that fit below a panel and above a block."""
+_MIN_POWER, _MAX_POWER = -2, 3
+"""Smallest and largest power of ten on the axis of epsilon; values beyond sit at the ends."""
 _DECADES = 3
-"""So many have a number each."""
+"""Maximum number of decades with a label at each power."""
 _HOPELESS = 2.0
-"""Errors so many times those of what is simpler, and worse ones, sit at the end of their axis."""
+"""Errors above this multiple of a simpler recommender's sit at the end of their axis."""
 _PRIVACY = "privacy"
 
 
 def figure(systems: Sequence[Frontier], note: str = "") -> str:
-    """The drawing, SVG: a legend, and a block for each system, two abreast if there are several."""
+    """The figure as SVG: a legend, and a block per system, two side by side if several."""
     columns = min(2, max(1, len(systems)))
     width = columns * BLOCK + (columns - 1) * _GAP
     drawn, top = _legend(width)
@@ -58,19 +58,19 @@ def figure(systems: Sequence[Frontier], note: str = "") -> str:
 
 
 def legend() -> str:
-    """The meanings of a block's signs, as a drawing of its own."""
+    """The legend of a block's signs, as a separate drawing."""
     drawn, height = _legend(BLOCK)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def block(system: Frontier) -> str:
-    """The block of one system, as a drawing of its own."""
+    """The block of one system, as a separate drawing."""
     drawn, height = _block(system)
     return drawing.svg(BLOCK, height, drawn)
 
 
 def _legend(width: float) -> tuple[list[str], float]:
-    """The legend in lines of this width, and where it ends."""
+    """The strokes of the legend in lines of this width, and its height."""
     signs: dict[str, Callable[[float, float], str]] = {
         "setting, with intervals": lambda x, y: _cross((x - 7, x, x + 7), (y - 5, y, y + 5)),
         UNPROTECTED: lambda x, y: drawing.diamond(x, y, "ink"),
@@ -93,7 +93,7 @@ def _legend(width: float) -> tuple[list[str], float]:
 def _block(system: Frontier) -> tuple[list[str], float]:
     """The strokes of a block, and its height."""
     low, high = _ends(system)
-    height = make_axis(low, high, *((_HEAD, _FLOOR) if system.falls else (_FLOOR, _HEAD)))
+    height = make_axis(low, high, *((_HEAD, _FLOOR) if system.is_reversed else (_FLOOR, _HEAD)))
     drawn = [
         drawing.text(0.0, 11.0, cut(system.target, _LABEL), bold=True),
         _small(0.0, 25.0, _label_words(system)),
@@ -109,7 +109,7 @@ def _block(system: Frontier) -> tuple[list[str], float]:
         for number, level in enumerate(system.levels):
             drawn += [_level(left, right, height(end), number) for end in level.ends]
     ticks = {value: f"{value:g}" for value in _ticks(low, high, 4)}
-    if system.falls and max(point.utility.value for point in system.points) > high:
+    if system.is_reversed and max(point.utility.value for point in system.points) > high:
         ticks = {value: words for value, words in ticks.items() if value < 0.9 * high + 0.1 * low}
         ticks[high] = f"≥{high:.2g}"
     for value, words in ticks.items():
@@ -120,12 +120,12 @@ def _block(system: Frontier) -> tuple[list[str], float]:
     attack = f"gain over guessing of {system.attack}" if system.attack else ""
     gains, lines = _below(_LEFT, attack, "no attack was run")
     epsilon = f"epsilon of {system.scope}" if system.scope else ""
-    losses, others = _below(_RIGHT, epsilon, "no epsilon is told")
-    return [*drawn, *gains, *losses], _FLOOR + 28.0 + max(lines, others) * _LINE + _SPACE
+    losses, more = _below(_RIGHT, epsilon, "no epsilon is known")
+    return [*drawn, *gains, *losses], _FLOOR + 28.0 + max(lines, more) * _LINE + _SPACE
 
 
 def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
-    """The name of an axis below its panel, with an arrow if it has one; the number of its lines."""
+    """The name of an axis below its panel, with an arrow, or ``none``; and its number of lines."""
     if not words:
         return [_small(left, _FLOOR + 28.0, none)], 1
     y = _FLOOR + 28.0
@@ -138,9 +138,9 @@ def _below(left: float, words: str, none: str) -> tuple[list[str], int]:
 
 
 def _ends(system: Frontier) -> tuple[float, float]:
-    """The ends of the axis of utility: from 0 but for errors; of an interval what fits."""
+    """The ends of the axis of utility: from 0 except for errors; long intervals are cut off."""
     levels = [end for level in system.levels for end in level.ends]
-    worst = _HOPELESS * max(levels) if levels and system.falls else math.inf
+    worst = _HOPELESS * max(levels) if levels and system.is_reversed else math.inf
     values = [*levels, *(min(point.utility.value, worst) for point in system.points)]
     values += [1.0] if system.relative else []
     errors = system.metric in ERRORS
@@ -154,37 +154,39 @@ def _ends(system: Frontier) -> tuple[float, float]:
 
 
 def _gains(system: Frontier, height: Place) -> list[str]:
-    """The points in the left panel, by what the attack gains."""
-    told = [(point, point.gain) for point in system.points if point.gain is not None]
-    ends = [end for _, gain in told for end in gain.ends]
+    """The points in the left panel, by the gain of the attack."""
+    gains = [(point, point.gain) for point in system.points if point.gain is not None]
+    ends = [end for _, gain in gains for end in gain.ends]
     low, high = min([0.0, *ends]), max([0.1, *ends])
     rim = 0.04 * (high - low)
     place = make_axis(low - rim, high + rim, _LEFT, _LEFT + _PANEL)
     drawn = [drawing.line(place(0.0), _HEAD, place(0.0), _FLOOR, "line", 1)]
-    drawn += [_tick(place(value), f"{value:g}") for value in (_ticks(low, high, 3) if told else ())]
+    ticks = _ticks(low, high, 3) if gains else ()
+    drawn += [_tick(place(value), f"{value:g}") for value in ticks]
     marks, lines = list[tuple[float, float]](), list[Box]()
-    for point, gain in told:
+    for point, gain in gains:
         x, y = place(gain.value), height(point.utility.value)
         (west, east), ends = map(place, gain.ends), sorted(map(height, point.utility.ends))
         drawn.append(_cross((west, x, east), (ends[0], y, ends[1]), point.unprotected))
         marks.append((x, y))
         lines += [(west, y - 1, east, y + 1), (x - 1, ends[0], x + 1, ends[1])]
     if _one_axis(system):
-        path = [mark for mark, (point, _) in zip(marks, told, strict=True) if not point.unprotected]
+        pairs = zip(marks, gains, strict=True)
+        path = [mark for mark, (point, _) in pairs if not point.unprotected]
         drawn.insert(0, drawing.curve(path, "muted", 0.8))
     lines += _across(system, _LEFT, height)
-    return [*drawn, *_labels([point for point, _ in told], marks, _LEFT, (), lines)]
+    return [*drawn, *_labels([point for point, _ in gains], marks, _LEFT, (), lines)]
 
 
 def _epsilons(system: Frontier, height: Place) -> list[str]:
-    """The points in the right panel, by epsilon as claimed, proved and shown."""
-    told = [point for point in system.points if point.epsilons]
-    values = [value for point in told for value in point.epsilons.values()]
+    """The points in the right panel, by claimed, proved and shown epsilon."""
+    points = [point for point in system.points if point.epsilons]
+    values = [value for point in points for value in point.epsilons.values()]
     low, high = _powers(values)
     place, end = make_axis(low, high, _RIGHT, _RIGHT + _PANEL, log=True), _RIGHT + _PANEL
     powers = range(low, high + 1) if high - low <= _DECADES else (low, (low + high) // 2, high)
     drawn = list[str]()
-    for power in powers if told else ():
+    for power in powers if points else ():
         words = f"{10.0**power:g}"
         if power == low and min(values) < 10.0**low:
             words = f"≤{words}"
@@ -192,7 +194,7 @@ def _epsilons(system: Frontier, height: Place) -> list[str]:
             words = "∞" if math.isinf(max(values)) else f"≥{words}"
         drawn.append(_tick(place(10.0**power), words, "end" if power == high else "middle"))
     firsts, marks, lines = list[tuple[float, float]](), list[tuple[float, float]](), list[Box]()
-    for point in told:
+    for point in points:
         y = height(point.utility.value)
         at = {kind: place(epsilon) for kind, epsilon in point.epsilons.items()}
         if "shown" in at:
@@ -206,14 +208,14 @@ def _epsilons(system: Frontier, height: Place) -> list[str]:
         marks += [(x, y) for x in at.values()]
         firsts.append((next(iter(at.values())), y))
     lines += _across(system, _RIGHT, height)
-    return [*drawn, *_labels(told, firsts, _RIGHT, marks, lines)]
+    return [*drawn, *_labels(points, firsts, _RIGHT, marks, lines)]
 
 
 def _powers(epsilons: Sequence[float]) -> tuple[int, int]:
-    """The powers of ten where the axis of these epsilons ends; infinite ones take one more."""
+    """The exponents at the ends of the axis of these epsilons; infinity takes one more decade."""
     powers = [math.log10(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
-    low = min(max(math.floor(min(powers)), _LEAST), _MOST - 1)
-    high = max(min(math.ceil(max(powers)), _MOST), low + 1)
+    low = min(max(math.floor(min(powers)), _MIN_POWER), _MAX_POWER - 1)
+    high = max(min(math.ceil(max(powers)), _MAX_POWER), low + 1)
     return low, high + (math.inf in epsilons)
 
 
@@ -224,7 +226,7 @@ def _labels(
     marks: Sequence[tuple[float, float]],
     lines: Sequence[Box],
 ) -> Iterator[str]:
-    """The values of the settings of points, beside them; from farther away with a line."""
+    """Labels of points with the values of their settings; distant ones have lines to points."""
     within = (left + 2.0, _HEAD - 6.0, left + _PANEL + 10.0, _FLOOR - 2.0)
     words = ["/".join(part.rpartition("=")[2] for part in p.name.split(", ")) for p in points]
     words = [cut(each, _LETTERS) for each in words]
@@ -243,22 +245,22 @@ def _across(system: Frontier, left: float, height: Place) -> list[Box]:
 
 
 def _label_words(system: Frontier) -> str:
-    """The meaning of the labels of points."""
+    """A line that explains the labels of points."""
     swept = next((p.name for p in system.points if "=" in p.name and not p.unprotected), "")
     names = [part.partition("=")[0] for part in swept.split(", ")]
-    told = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
-    return cut(f"labels: {'/'.join(told)}", _LABEL) if swept else ""
+    words = ["noise, times the paper's" if name == _PRIVACY else name for name in names]
+    return cut(f"labels: {'/'.join(words)}", _LABEL) if swept else ""
 
 
 def _one_axis(system: Frontier) -> bool:
-    """Whether the points are along one setting, so that a line through them has a meaning."""
+    """Whether the points differ in one setting, so that a line through them has a meaning."""
     return all("=" in p.name and ", " not in p.name for p in system.points if not p.unprotected)
 
 
-def _ticks(low: float, high: float, most: int) -> list[float]:
-    """Round values between two ends, at most about so many."""
-    unit = 10.0 ** math.floor(math.log10((high - low) / most))
-    step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= most)
+def _ticks(low: float, high: float, count: int) -> list[float]:
+    """Round values between two ends, about ``count`` at most."""
+    unit = 10.0 ** math.floor(math.log10((high - low) / count))
+    step = next(unit * by for by in (1, 2, 5, 10) if (high - low) / (unit * by) <= count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [float(f"{number * step:.6g}") for number in range(first, last + 1)]
 
@@ -272,14 +274,14 @@ def _small(x: float, y: float, words: str) -> str:
 
 
 def _level(left: float, right: float, y: float, number: int) -> str:
-    """The line of a level: dashed the first, dotted the second."""
+    """The line of a level: dashed for number 0, dotted for number 1."""
     return drawing.curve(((left, y), (right, y)), "ink", 1.0, dashes=("6 4", "1.5 3")[number])
 
 
 def _cross(
     across: tuple[float, float, float], down: tuple[float, float, float], unprotected: bool = False
 ) -> str:
-    """A point in the middle of its intervals."""
+    """A point with its two intervals."""
     (west, x, east), (north, y, south) = across, down
     colour = "ink" if unprotected else "leak"
     lines = drawing.line(west, y, east, y, colour, 1) + drawing.line(x, north, x, south, colour, 1)

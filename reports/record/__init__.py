@@ -1,1 +1,1 @@
-"""The record of an audit and of a sweep: rows, what is judged of them, files."""
+"""The record of an audit and of a sweep: rows, comparison, severity and files."""

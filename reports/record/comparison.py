@@ -1,17 +1,17 @@
-"""Changes between two records: of verdicts, epsilons, what attacks get, and what was asked.
+"""Changes between two records: of verdicts, epsilons, figures of attacks and utility, and systems.
 
-What counts as a change, so that noise does not:
+The comparison counts the following as changes, so that noise does not count:
 
-- a verdict. A claim stands better only where it is proved now: a refutation that is not found again
-  is none the less true;
-- an epsilon, which lies between what is shown at least and what is proved at most; a calculated
-  lower bound that is tight is its upper end, too. It rose or fell if these two intervals do not
-  overlap. Where both are calculated, one that differs by more than a thousandth, as accountants
-  round, moved; more shown is worse, too, less shown proves nothing. The bounds of an audit hold
+- another verdict. It is better only if the claim is proved now: a refutation remains true even if
+  the later audit does not find it again;
+- another epsilon. It lies between its lower and its upper bound; a tight calculated lower bound is
+  an upper bound, too. Epsilon rose or fell if the two intervals do not overlap. Two calculated
+  epsilons that differ by more than a thousandth, the rounding of accountants, count as moved; a
+  larger lower bound is then worse, a smaller one proves nothing. The bounds of an audit hold
   together at its plan's confidence already;
-- an attack's or a utility's figure, if its intervals do not overlap, each widened for the number of
-  figures that are compared. They are for one training, and know nothing of what another seed would
-  have trained: where the seeds differ, what moved is neither worse nor better.
+- another figure of an attack or of utility, if the intervals do not overlap after each is widened
+  for the number of figures compared. The intervals are for one training and do not cover another
+  seed: if the seeds differ, a change is neither worse nor better.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import comparable, corrected_high, corrected_low, leaks
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding, UtilityRow, leaves
 from fedrec_auditor.reports.record.sections import sections
-from fedrec_auditor.reports.say.glance import glances
 from fedrec_auditor.reports.say.metrics import at_once, interval_words
+from fedrec_auditor.reports.say.summary import summarize_systems
 
 Kept = TypeVar("Kept")
 
@@ -53,7 +53,7 @@ class Trend(StrEnum):
 
 
 class Subject(StrEnum):
-    """The subject of a change, in the order of what a reader minds most."""
+    """The subject of a change, the most important for a reader first."""
 
     VERDICT = "verdict"
     SHOWN = "epsilon shown"
@@ -66,7 +66,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one system; ``before`` and ``now`` are None where there was or is nothing."""
+    """One change of one system; ``before`` and ``now`` are None without a value."""
 
     trend: Trend
     subject: Subject
@@ -84,26 +84,26 @@ class Change:
 def numbered(
     rows: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> dict[tuple[Hashable, int], Kept]:
-    """Rows by their key and by how many of that key came before."""
-    seen: Counter[Hashable] = Counter()
-    found = {}
+    """Rows by their key and the number of earlier rows with the same key."""
+    counts: Counter[Hashable] = Counter()
+    by_key = {}
     for row in rows:
-        own = key(row)
-        found[own, seen[own]] = row
-        seen[own] += 1
-    return found
+        row_key = key(row)
+        by_key[row_key, counts[row_key]] = row
+        counts[row_key] += 1
+    return by_key
 
 
 def pairs(
     now: Iterable[Kept], before: Iterable[Kept], key: Callable[[Kept], Hashable]
 ) -> list[tuple[Kept, Kept]]:
-    """The rows that both have, the later first."""
+    """Pairs of rows with the same key in both audits: (now, before)."""
     old = numbered(before, key)
     return [(row, old[name]) for name, row in numbered(now, key).items() if name in old]
 
 
 def question(finding: Finding) -> tuple[Hashable, ...]:
-    """The question of a finding, whatever epsilon is claimed."""
+    """The key of the question that a finding answers, whatever epsilon is claimed."""
     return (
         finding.target,
         finding.scope,
@@ -115,7 +115,7 @@ def question(finding: Finding) -> tuple[Hashable, ...]:
 
 
 def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
-    """A sentence on each of data, plan and versions that is not the same, but for the systems."""
+    """A sentence on each difference of data, plan and versions, except for the list of systems."""
     now, was = record.provenance, baseline.provenance
     if now.data != was.data:
         names = [
@@ -127,27 +127,27 @@ def _differences(record: Contents, baseline: Contents) -> Iterator[str]:
     for each in (plan, planned):
         each.pop("targets", None)
     for what, new, old in (("plan", plan, planned), ("versions", now.versions, was.versions)):
-        if told := _apart(new, old):
-            yield f"Other {what}: {told}."
+        if entries := _changed_entries(new, old):
+            yield f"Other {what}: {entries}."
 
 
-def _apart(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
-    """Entries that differ, with what they were; of lists what came and what went."""
-    told = []
+def _changed_entries(now: Mapping[str, Any], was: Mapping[str, Any]) -> str:
+    """Entries that differ, with their earlier values; for lists the added and removed items."""
+    texts = []
     for name in sorted({*now, *was}):
-        one, other = (_entry(part.get(name)) for part in (now, was))
-        if isinstance(one, list) and isinstance(other, list):
-            signs = [f"+{_plain(x)}" for x in one if x not in other]
-            signs += [f"-{_plain(x)}" for x in other if x not in one]
-            if signs or one != other:
-                told.append(f"{name} {' '.join(signs) or 'in another order'}")
-        elif one != other:
-            told.append(f"{name} {_plain(now.get(name))}, was {_plain(was.get(name))}")
-    return "; ".join(told)
+        new, old = (_entry(part.get(name)) for part in (now, was))
+        if isinstance(new, list) and isinstance(old, list):
+            signs = [f"+{_plain(x)}" for x in new if x not in old]
+            signs += [f"-{_plain(x)}" for x in old if x not in new]
+            if signs or new != old:
+                texts.append(f"{name} {' '.join(signs) or 'in another order'}")
+        elif new != old:
+            texts.append(f"{name} {_plain(now.get(name))}, was {_plain(was.get(name))}")
+    return "; ".join(texts)
 
 
 def _entry(value: Any) -> Any:
-    """None for what a plan leaves out, and False; a list for a tuple, as a file has it."""
+    """A value for comparison: None for empty values and False; a list for a tuple, as in a file."""
     if value is None or value is False or value in ("", {}, [], ()):
         return None
     return list(value) if isinstance(value, tuple) else value
@@ -161,114 +161,116 @@ def _plain(value: Any) -> str:
     return "none" if value in (None, {}) else str(value)
 
 
-_APART = 1e-3
-"""How far apart two calculated epsilons are that are not the same, relative to the larger."""
+_TOLERANCE = 1e-3
+"""Largest relative difference of two calculated epsilons that count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """An epsilon as one audit knows it without assumptions: ``least`` is shown, ``most`` known.
+class _Range:
+    """The interval in which one audit, without assumptions, places an epsilon.
 
-    What is shown by chance above what the same audit proves counts as what is proved.
+    A lower bound that exceeds the same audit's upper bound by chance counts as equal to it.
     """
 
-    least: Bound | None
-    most: Bound | None
+    lower: Bound | None
+    upper: Bound | None
 
     @classmethod
-    def of(cls, finding: Finding) -> _Known:
+    def of(cls, finding: Finding) -> _Range:
         """The interval of a finding."""
         shown, proof = finding.shown, finding.accounted
-        most = proof if proof is not None and not proof.assumptions else None
-        if shown is not None and most is not None and _exceeds(shown, most):
-            shown = replace(shown, epsilon=most.epsilon)
+        upper = proof if proof is not None and not proof.assumptions else None
+        if shown is not None and upper is not None and _exceeds(shown, upper):
+            shown = replace(shown, epsilon=upper.epsilon)
         if shown is not None and shown.tight and shown.confidence == 1.0:
-            most = shown if most is None or shown.epsilon < most.epsilon else most
-        return cls(shown, most)
+            upper = shown if upper is None or shown.epsilon < upper.epsilon else upper
+        return cls(shown, upper)
 
     @property
     def epsilon(self) -> float:
-        """The epsilon that is shown; 0 if none is."""
-        return 0.0 if self.least is None else self.least.epsilon
+        """The epsilon of the lower bound; 0 without one."""
+        return 0.0 if self.lower is None else self.lower.epsilon
 
     @property
-    def calculated(self) -> bool:
-        """Whether what is shown rests on no samples."""
-        return self.least is None or self.least.confidence == 1.0
+    def is_calculated(self) -> bool:
+        """Whether the lower bound does not rest on samples."""
+        return self.lower is None or self.lower.confidence == 1.0
 
     @property
     def words(self) -> str:
-        """The epsilon that is shown, and how sure that is."""
-        if self.least is None:
-            return "nothing"
-        sure = "" if self.calculated else f" ({say.sure_words(self.least)})"
+        """The epsilon of the lower bound, and its confidence."""
+        if self.lower is None:
+            return "not bounded"
+        sure = "" if self.is_calculated else f" ({say.sure_words(self.lower)})"
         return say.shown_epsilon(self.epsilon) + sure
 
 
-def _epsilons(asked: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
-    """Changes of what is shown and what is proved of each question that both audits ask."""
-    for now, old in asked:
-        yield from filter(None, (_shown(now, old), _proved(now, old)))
+def _epsilons(both: Sequence[tuple[Finding, Finding]]) -> Iterator[Change]:
+    """Changes of lower and upper bounds of each question that both audits answer."""
+    for now, old in both:
+        yield from filter(None, (_lower_change(now, old), _upper_change(now, old)))
 
 
-def _moved_samples(asked: Sequence[tuple[Finding, Finding]]) -> int:
-    """How many lower bounds rest on samples and moved, but by no more than noise may."""
+def _moved_samples(both: Sequence[tuple[Finding, Finding]]) -> int:
+    """The number of sampled lower bounds that moved, but not by more than noise may."""
     return sum(
-        not (after.calculated and was.calculated)
+        not (after.is_calculated and was.is_calculated)
         and _differ(after.epsilon, was.epsilon)
-        and _shown(now, old) is None
-        for now, old in asked
-        for after, was in [(_Known.of(now), _Known.of(old))]
+        and _lower_change(now, old) is None
+        for now, old in both
+        for after, was in [(_Range.of(now), _Range.of(old))]
     )
 
 
-def _shown(now: Finding, old: Finding) -> Change | None:
-    after, was = _Known.of(now), _Known.of(old)
-    rose, fell = _exceeds(after.least, was.most), _exceeds(was.least, after.most)
-    if after.calculated and was.calculated and _differ(after.epsilon, was.epsilon):
+def _lower_change(now: Finding, old: Finding) -> Change | None:
+    """The change of the lower bound; None without a change."""
+    after, was = _Range.of(now), _Range.of(old)
+    rose, fell = _exceeds(after.lower, was.upper), _exceeds(was.lower, after.upper)
+    if after.is_calculated and was.is_calculated and _differ(after.epsilon, was.epsilon):
         words = f"was {was.words}"
-        rose |= bool(after.least and was.least) and after.epsilon > was.epsilon
+        rose |= bool(after.lower and was.lower) and after.epsilon > was.epsilon
     elif rose:
-        words = f"while it was {_most(was.most)}"
+        words = f"while it was {_upper_words(was.upper)}"
     elif fell:
-        words = f"and {_most(after.most)}, was {was.words}"
+        words = f"and {_upper_words(after.upper)}, was {was.words}"
     else:
         return None
     trend = Trend.WORSE if rose else Trend.BETTER if fell else Trend.OTHER
     words = f"epsilon shown is {after.words}, {words}, for {say.question_words(now)}."
-    ends = (None if each.least is None else each.epsilon for each in (was, after))
+    ends = (None if each.lower is None else each.epsilon for each in (was, after))
     return Change(trend, Subject.SHOWN, now.target, words, *ends)
 
 
-def _proved(now: Finding, old: Finding) -> Change | None:
-    """The change of what is proved at the delta that is asked."""
+def _upper_change(now: Finding, old: Finding) -> Change | None:
+    """The change of the upper bound at the delta of the finding; None without a change."""
     after, was = (
         proof if proof is not None and proof.delta <= each.delta else None
         for each, proof in ((now, now.accounted), (old, old.accounted))
     )
-    most, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
-    moved, if_then = _differ(most, before), say.assumption_words(was)
-    if_so = say.assumption_words(after)
-    if not moved and if_so == if_then:
+    epsilon, before = (math.inf if proof is None else proof.epsilon for proof in (after, was))
+    moved, if_then = _differ(epsilon, before), say.assumption_words(was)
+    if_now = say.assumption_words(after)
+    if not moved and if_now == if_then:
         return None
-    trend = (Trend.WORSE if most > before else Trend.BETTER) if moved else Trend.OTHER
-    told = (_most(after), if_so if if_so != if_then else "", f"was {_most(was)}", if_then)
-    words = f"epsilon proved is {say.listed(*told)}, for {say.question_words(now)}."
-    return Change(trend, Subject.PROVED, now.target, words, before, most)
+    trend = (Trend.WORSE if epsilon > before else Trend.BETTER) if moved else Trend.OTHER
+    new_condition = if_now if if_now != if_then else ""
+    texts = (_upper_words(after), new_condition, f"was {_upper_words(was)}", if_then)
+    words = f"epsilon proved is {say.listed(*texts)}, for {say.question_words(now)}."
+    return Change(trend, Subject.PROVED, now.target, words, before, epsilon)
 
 
-def _exceeds(shown: Bound | None, most: Bound | None) -> bool:
-    """Whether a bound refutes one that assumes nothing, by more than rounding."""
-    if shown is None or most is None:
+def _exceeds(shown: Bound | None, upper: Bound | None) -> bool:
+    """Whether a lower bound refutes an upper bound by more than rounding; False without one."""
+    if shown is None or upper is None:
         return False
-    return refutes(shown, most) and _differ(shown.epsilon, most.epsilon)
+    return refutes(shown, upper) and _differ(shown.epsilon, upper.epsilon)
 
 
-def _differ(one: float, other: float) -> bool:
-    return not math.isclose(one, other, rel_tol=_APART, abs_tol=1e-12)
+def _differ(first: float, second: float) -> bool:
+    return not math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
 
 
-def _most(bound: Bound | None) -> str:
+def _upper_words(bound: Bound | None) -> str:
     if bound is None or math.isinf(bound.epsilon):
         return "not finite"
     return f"at most {say.at_most(bound.epsilon)}"
@@ -276,14 +278,16 @@ def _most(bound: Bound | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A record against an earlier one, its baseline.
+    """The comparison of a record with an earlier one, its baseline.
 
-    ``changes`` come with the worst first. ``differences`` say how the two audits differ in plan,
-    data and versions, for which anything may have moved; ``uncertain`` what the comparison leaves
-    open. ``findings`` and ``rows`` are the numbers of findings and of attack rows that are in both,
-    ``claimed`` whether either audit has findings;
-    ``complete`` says that both audits were completed. ``unassessed`` says of each system that was
-    not assessed what and why; ``lost`` are those that were in the baseline.
+    changes: changes, the worst first.
+    differences: differences of plan, data and versions, which may cause changes.
+    uncertain: sentences on what the comparison leaves open.
+    findings, rows: numbers of findings and of attack rows that are in both.
+    claimed: whether either audit has findings.
+    complete: whether both audits were completed.
+    unassessed: one line for each system that was not assessed, with the reason.
+    lost: the lines of systems that were assessed in the baseline.
     """
 
     changes: tuple[Change, ...]
@@ -298,23 +302,23 @@ class Comparison:
 
     @classmethod
     def of(cls, record: Contents, baseline: Contents, gate: Gate = DEFAULT_GATE) -> Comparison:
-        """Compare two records. Nothing is worse with ``--fail-on never``.
+        """Compares two records by the module's rules; with ``--fail-on never`` nothing is worse.
 
-        A finding got worse if its verdict did, or if it is new and ``gate`` fails it; so did an
-        epsilon of which more is shown, or less proved. An attack row got worse if it is a leak now
-        and its lower limit is above the upper limit that it had under the same seed; with
-        ``--fail-on leak`` also if it is a leak and new. See the module for what counts.
+        A finding is worse if its verdict is, or if it is new and ``gate`` fails it. An epsilon is
+        worse if its lower or its upper bound is larger. An attack row is worse if it is a leak and
+        its lower limit is above its upper limit in the baseline, under the same seed; with
+        ``--fail-on leak`` also if it is a new leak.
         """
-        asked = pairs(record.findings, baseline.findings, question)
+        both = pairs(record.findings, baseline.findings, question)
         changes = [
             *_verdicts(record, baseline, gate),
-            *dict.fromkeys(_epsilons(asked)),
+            *dict.fromkeys(_epsilons(both)),
             *_attacks(record, baseline, gate),
             *_claims(record, baseline),
             *_systems(record, baseline),
             *_utility(record, baseline),
         ]
-        now, before = (glances(each, gate.leak_margin) for each in (record, baseline))
+        now, before = (summarize_systems(each, gate.leak_margin) for each in (record, baseline))
         known = {each.section.target for each in before if not each.leak.gap}
         lost = [each for each in now if each.leak.gap and each.section.target in known]
         if gate.fail_on is FailOn.NEVER:
@@ -324,8 +328,8 @@ class Comparison:
         return cls(
             changes=tuple(changes),
             differences=tuple(_differences(record, baseline)),
-            uncertain=tuple(_uncertain(record, baseline, _moved_samples(asked))),
-            findings=len(asked),
+            uncertain=tuple(_uncertain(record, baseline, _moved_samples(both))),
+            findings=len(both),
             rows=len(pairs(comparable(record), comparable(baseline), _row_key)),
             claimed=bool(record.findings or baseline.findings),
             complete=not (record.errors or baseline.errors),
@@ -334,43 +338,43 @@ class Comparison:
         )
 
     def lines(self, trend: Trend) -> tuple[str, ...]:
-        """The changes of one trend, a sentence each."""
+        """The changes of one trend, one sentence each."""
         return tuple(each.line for each in self.changes if each.trend is trend)
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """The changes for the worse, a sentence each."""
+        """The changes for the worse, one sentence each."""
         return self.lines(Trend.WORSE)
 
     @property
     def shared(self) -> bool:
-        """Whether a finding is in both audits, or where there is none in either, an attack row."""
+        """Whether both audits share a finding, or an attack row if neither has findings."""
         return bool(self.findings if self.claimed else self.rows)
 
     @property
     def conclusion(self) -> str:
-        """Whether something is worse, in a sentence, and what that leaves out."""
+        """Whether something is worse, in a sentence, with a caveat if parts were not compared."""
         worse, better = (len(self.lines(each)) for each in (Trend.WORSE, Trend.BETTER))
         if worse:
-            said = f"{worse:,} worse, {better:,} better"
+            outcome = f"{worse:,} worse, {better:,} better"
         elif self.shared:
-            said = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
+            outcome = f"Nothing is worse; {better:,} better" if better else "Nothing is worse"
         elif self.rows:
-            rows = say.counted(self.rows, "attack row")
+            rows = say.count_phrase(self.rows, "attack row")
             return f"No claim is in both audits; nothing is worse in {rows} of both."
         else:
-            return "Nothing could be compared: no claim and no attack is in both."
+            return "Nothing could be compared: no claim and no attack is in both audits."
         known = self.complete and not self.unassessed
-        return f"{said}." if known else f"{said} in what could be compared."
+        return f"{outcome}." if known else f"{outcome} in the parts that could be compared."
 
     @property
     def rule(self) -> str:
-        """The rule for what counts as a change."""
-        return say.fill_phrase("note", "changes", rows=self.rows)
+        """The rule by which a difference counts as a change."""
+        return say.fill_text("note", "changes", rows=self.rows)
 
     @property
     def code(self) -> int:
-        """Exit code: 1 if something is worse, 3 if part or all could not be compared, else 0."""
+        """The exit code: 1 if something is worse, 3 if a part could not be compared, else 0."""
         if self.worse:
             return FOUND
         return 0 if self.complete and self.shared else INCOMPLETE
@@ -393,23 +397,23 @@ def _verdicts(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Chan
             elif now.verdict is Verdict.CONSISTENT and is_worse(old.verdict, now.verdict):
                 trend = Trend.BETTER
             elif old.verdict is Verdict.VIOLATED:
-                was += " That it was not refuted again does not make it true."
+                was += " The missing refutation does not make the claim true."
         claimed = f"epsilon {say.number(now.claim.epsilon)}, {say.question_words(now)}"
-        said = f"{say.WORDS[now.verdict]}: {claimed}; {was}"
+        words = f"{say.WORDS[now.verdict]}: {claimed}; {was}"
         earlier = None if old is None else str(old.verdict)
-        yield Change(trend, Subject.VERDICT, now.target, said, earlier, str(now.verdict))
+        yield Change(trend, Subject.VERDICT, now.target, words, earlier, str(now.verdict))
 
 
 def _attacks(record: Contents, baseline: Contents, gate: Gate) -> Iterator[Change]:
-    """Leaks that rose beyond noise, or are new where the gate fails leaks; and those that fell."""
+    """Leaks that rose or fell beyond noise, and new ones if the gate fails leaks."""
     both = pairs(comparable(record), comparable(baseline), _row_key)
     before, now = ({id(pair[i]): pair[1 - i] for pair in both} for i in (0, 1))
     same, count = record.provenance.seed == baseline.provenance.seed, len(both)
     for leak in leaks(record, gate.leak_margin):
         row, old = leak.row, before.get(id(leak.row))
         if old is None and gate.fail_on is FailOn.LEAK:
-            said = f"{leak.words}, not in the baseline."
-            yield Change(Trend.WORSE, Subject.ATTACK, row.target, said, None, row.value)
+            words = f"{leak.words}; not in the baseline."
+            yield Change(Trend.WORSE, Subject.ATTACK, row.target, words, None, row.value)
         elif old is not None and corrected_low(row, count) > corrected_high(old, count):
             yield _moved(row, old, Trend.WORSE if same else Trend.OTHER)
     for leak in leaks(baseline, gate.leak_margin):
@@ -424,16 +428,16 @@ def _moved(row: AttackRow, old: AttackRow, trend: Trend) -> Change:
 
 
 def _claims(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Claims that are not what they were, of systems that are in both."""
+    """Changed claims of systems that are in both audits."""
     for target in sorted(_targets(record) & _targets(baseline)):
         now, was = (
             {_promise(f) for f in each.findings if f.target == target}
             for each in (record, baseline)
         )
-        said = [f"claims {text}" for text in sorted(now - was)]
-        said += [f"no longer claims {text}" for text in sorted(was - now)]
-        if said:
-            yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(said)}.")
+        texts = [f"claims {text}" for text in sorted(now - was)]
+        texts += [f"no longer claims {text}" for text in sorted(was - now)]
+        if texts:
+            yield Change(Trend.OTHER, Subject.CLAIM, target, f"{'; '.join(texts)}.")
 
 
 def _promise(finding: Finding) -> str:
@@ -453,33 +457,33 @@ def _systems(record: Contents, baseline: Contents) -> Iterator[Change]:
 
 
 def _utility(record: Contents, baseline: Contents) -> Iterator[Change]:
-    """Figures of utility that moved; of some metrics less is better, so that none is worse."""
+    """Figures of utility that moved; no change is worse, because some metrics are errors."""
     both = pairs(record.utility, baseline.utility, _utility_key)
     for row, old in both:
-        one, other = sorted((row, old), key=lambda each: each.value)
-        _, most = at_once(one, len(both), one.confidence)
-        least, _ = at_once(other, len(both), other.confidence)
-        if most < least:
+        smaller, larger = sorted((row, old), key=lambda each: each.value)
+        _, high = at_once(smaller, len(both), smaller.confidence)
+        low, _ = at_once(larger, len(both), larger.confidence)
+        if high < low:
             words = f"{row.metric} ({row.protocol}) is {_interval(row, old)}"
             yield Change(Trend.OTHER, Subject.UTILITY, row.target, words, old.value, row.value)
 
 
 def _uncertain(record: Contents, baseline: Contents, moved: int) -> Iterator[str]:
-    """Sentences on what the comparison leaves open; so many sampled bounds ``moved``."""
+    """Sentences on what the comparison leaves open; ``moved`` counts sampled bounds."""
     findings, rows = baseline.findings, comparable(baseline)
     lost = {
         "finding": len(findings) - len(pairs(record.findings, findings, _judged)),
         "attack row": len(rows) - len(pairs(comparable(record), rows, _row_key)),
     }
-    if gone := " and ".join(say.counted(count, what) for what, count in lost.items() if count):
-        yield f"Not compared, since this audit lacks them: {gone} of the baseline."
+    if gone := " and ".join(say.count_phrase(count, what) for what, count in lost.items() if count):
+        yield f"Not compared because this audit lacks them: {gone} of the baseline."
     for name, each in (("audit", record), ("baseline", baseline)):
         if each.errors:
-            many = say.counted(len(each.errors), "error")
-            yield f"The {name} was not completed ({many}): some is missing."
+            errors = say.count_phrase(len(each.errors), "error")
+            yield f"The {name} was not completed ({errors}): parts of it are missing."
     if moved:
-        many = say.counted(moved, "sampled lower bound")
-        yield f"{many} moved within what is proved: that shows no change."
+        bounds = say.count_phrase(moved, "sampled lower bound")
+        yield f"{bounds} moved within the proved limits, which shows no change."
 
 
 def _targets(record: Contents) -> set[str]:

@@ -1,4 +1,4 @@
-"""Results of a sweep: variants of systems, tidy rows of figures, and the points of each system."""
+"""The results of a sweep: variants of systems, tidy rows of figures, and points to draw."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from typing import Any, Literal
 from pydantic import Field
 
 from fedrec_auditor.reports.record.rows import Row
-from fedrec_auditor.reports.say import TABLES, Table, at_least, at_most, brief
+from fedrec_auditor.reports.say import TABLES, Table, at_least, at_most, short_number
 from fedrec_auditor.reports.say.metrics import ERRORS
 
 UNPROTECTED = "without noise"
 EPSILONS = ("claimed", "proved", "shown")
 Kind = Literal["utility", "ahead", "attack", "gain", "claimed", "proved", "shown"]
 SWEEP = "sweep.json"
-"""The file of a sweep in its directory."""
+"""Name of a sweep's file in its directory."""
 AT_DELTA = " at delta "
-"""Stands between a scope, with its game if it is not the data's, and its delta in a view."""
+"""Separator, in a view, of a scope (with its game, if any) and its delta."""
 BEYOND = "beyond the protocol"
-"""How the view of an attack ends that somebody makes who breaks the protocol."""
-NOT_PLAYED = " was not played. "
-"""Stands between an attack and why, in a note."""
+"""Last words of the view of an attack whose adversary breaks the protocol."""
+NOT_RUN = " did not run. "
+"""Separator, in a note, of an attack and the reason why it did not run."""
 KINDS: Table = TABLES["kind"]
 
 
 class VariantRow(Row):
-    """A system with settings: ``settings`` by place where they differ from the paper's.
+    """A system with settings.
 
-    ``swept`` are the values of the axes. ``twin`` is the place, among the variants, of the same
-    system without noise, None where there is none.
+    target: the system.
+    settings: the settings that differ from the paper's, by name.
+    swept: values of the axes, as texts.
+    twin: index, among the variants, of the noiseless counterpart; None without one.
     """
 
     target: str
@@ -41,12 +43,16 @@ class VariantRow(Row):
 
 
 class FigureRow(Row):
-    """One figure of a variant, by its place among the variants.
+    """One figure of a variant.
 
-    ``view`` is the vantage of an attack, the scope and delta of an epsilon, the protocol of
-    utility. ``baseline`` is what guessing reaches, of utility popularity or two means, where
-    ``random`` is a random list or the mean of all ratings. Of an epsilon without interval both ends
-    are None, and ``basis`` says its method, confidence, samples and assumptions.
+    variant: index of the variant.
+    kind: the kind of figure.
+    metric: the metric, with the attack if there is one.
+    view: vantage of an attack, scope and delta of an epsilon, or protocol of utility.
+    value, ci_low, ci_high: the figure and its interval; the ends are None for an epsilon.
+    baseline: the figure of guessing; for utility that of popularity or of two means.
+    random: utility of a random list, or of the mean of all ratings.
+    basis: method, confidence, samples and assumptions of an epsilon.
     """
 
     variant: int
@@ -68,9 +74,10 @@ class SweepRow(FigureRow):
 
 
 class OverTrainingsRow(FigureRow):
-    """A figure over all trainings of a variant, at the confidence of the plan by itself.
+    """A figure over all trainings of a variant; the interval alone holds at the plan's confidence.
 
-    ``next_low`` and ``next_high`` are where one more training is expected, None of one training.
+    ``next_low`` and ``next_high`` are the limits expected for a further training; None if there was
+    one training only.
     """
 
     next_low: float | None = None
@@ -79,14 +86,22 @@ class OverTrainingsRow(FigureRow):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The ends of the interval; the value twice where there is none."""
+        """The ends of the interval; the value twice if there is no interval."""
         if self.ci_low is None or self.ci_high is None:
             return self.value, self.value
         return self.ci_low, self.ci_high
 
 
 class AnswerRow(Row):
-    """The least noise (of utility the most), times the paper's, that keeps a condition, if any."""
+    """The answer to a search for noise that keeps a condition.
+
+    target, condition: the system and the condition.
+    words: the answer in sentences.
+    factor: smallest noise (largest, for utility), as a multiple of the paper's; None if none keeps
+        the condition.
+    trainings: number of trainings behind the answer.
+    settings: settings with this noise.
+    """
 
     target: str
     condition: str
@@ -97,11 +112,20 @@ class AnswerRow(Row):
 
 
 class SweepContents(Row):
-    """A whole sweep; ``plan`` is that of all trainings but for targets, settings and seed.
+    """The contents of a whole sweep.
 
-    ``axes`` are the values by name, ``seeds`` those of the trainings. ``errors`` say which
-    trainings failed, ``notes`` what was left out, ``answers`` what was searched for. ``relative``
-    has utility over the twin's.
+    plan: the plan of all trainings, without targets, settings and seed.
+    axes: swept values by name of the setting.
+    seeds: seeds of the trainings.
+    data, versions: the data set, and versions of packages.
+    method: how intervals are computed.
+    variants: the systems with their settings.
+    rows: figures of each training.
+    overall: figures over all trainings.
+    relative: utility divided by the noiseless counterpart's.
+    answers: answers of searches.
+    notes: parts that were left out.
+    errors: trainings that failed.
     """
 
     schema_version: Literal[1] = 1
@@ -122,7 +146,15 @@ class SweepContents(Row):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A variant of a system: its name, its utility, over the twin's or alone, and what it leaks."""
+    """A variant of a system as a point of the figure.
+
+    name: settings, as a label.
+    utility: utility, perhaps divided by the noiseless counterpart's.
+    gain: gain of the attack over guessing.
+    epsilons: epsilon in the scope of the figure, by kind.
+    whole: epsilon of a whole user over the training, by kind.
+    unprotected: whether it is a noiseless counterpart.
+    """
 
     name: str
     utility: OverTrainingsRow
@@ -131,29 +163,29 @@ class Point:
     whole: dict[str, float] = field(default_factory=dict)
     unprotected: bool = False
 
-    def said(self, kind: str, *, whole: bool = False) -> str:
-        """An epsilon of this kind in words; of a twin without noise that it is sent in the clear.
+    def epsilon_words(self, kind: str, *, whole: bool = False) -> str:
+        """An epsilon of this kind in words.
 
-        What shows infinitely much of a whole user sends it in the clear.
+        A noiseless counterpart with an infinite epsilon of a whole user sends data in the clear.
         """
         epsilons = self.whole if whole else self.epsilons
-        found = epsilons.get(kind)
+        epsilon = epsilons.get(kind)
         clear = self.unprotected and kind == "shown" and self.whole.get(kind) == math.inf
-        if clear and found in (None, math.inf):
+        if clear and epsilon in (None, math.inf):
             return "sent in the clear: infinite"
-        if found is None:
+        if epsilon is None:
             return "not claimed" if kind == "claimed" else "not known"
-        if math.isinf(found):
+        if math.isinf(epsilon):
             return "infinite"
-        others = (each for name, each in epsilons.items() if name != kind)
-        if any(math.isclose(found, each, rel_tol=1e-9) for each in others):
-            return brief(found)
-        return {"proved": at_most, "shown": at_least}.get(kind, brief)(found)
+        beside = (each for name, each in epsilons.items() if name != kind)
+        if any(math.isclose(epsilon, each, rel_tol=1e-9) for each in beside):
+            return short_number(epsilon)
+        return {"proved": at_most, "shown": at_least}.get(kind, short_number)(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level reached without learning: over the twins', from the least to the largest ratio."""
+    """A level of utility reached without learning; a range if divided by several counterparts."""
 
     name: str
     low: float
@@ -161,18 +193,22 @@ class Level:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """The least and the largest, once where they are the same."""
+        """The smallest and the largest value; a single one if they are equal."""
         return tuple(dict.fromkeys((self.low, self.high)))
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """The points of one system, and which figures they are.
+    """The points of one system, with the names of the figures that they show.
 
-    Where it is ``relative``, utility is over that of the same system without noise, which is
-    among the points; else it is as measured. ``levels`` are what the most popular items and a
-    random list reach, or two means and the mean of all ratings, in the same measure. ``scope`` is
-    that of the epsilons, ``wider`` that of a whole user over the training, "" where it is the same.
+    target: the system.
+    metric, protocol: metric and protocol of utility.
+    attack: attack and vantage of the gain.
+    scope: scope of the epsilons.
+    wider: scope of a whole user over the training; "" if that is ``scope``.
+    points: the points.
+    relative: whether utility is divided by that of the noiseless counterpart, which is a point too.
+    levels: utility of popular items and of a random list, or of two means and the mean rating.
     """
 
     target: str
@@ -187,7 +223,7 @@ class Frontier:
 
     @property
     def measure(self) -> str:
-        """The measure that is drawn upwards, in words."""
+        """The name of the measure on the vertical axis."""
         less = self.metric in ERRORS
         if not self.relative:
             return f"{self.metric}, where less is better" if less else self.metric
@@ -198,40 +234,40 @@ class Frontier:
         )
 
     @property
-    def falls(self) -> bool:
-        """Whether small figures are the good ones, which stand above others."""
+    def is_reversed(self) -> bool:
+        """Whether small figures are better, so that the vertical axis is reversed."""
         return self.metric in ERRORS and not self.relative
 
 
 def frontiers(swept: SweepContents) -> tuple[Frontier, ...]:
-    """One frontier for each system with utility: over that of its twins, and where none is, alone.
+    """The frontiers of each system with utility: relative to noiseless counterparts, and absolute.
 
-    The utility is the last metric of the first kind, the attack the one that gains most on
-    the system, the scope the first that is claimed: each the same in all points of a system. The
-    twins are points of the system beside which they stand.
+    All points of a system have the same figures: utility by the last metric of the first kind, the
+    attack with the largest gain, and the first scope that is claimed. Counterparts are points of
+    the system to which they belong.
     """
     over_twin = {row.variant for row in swept.relative}
-    twins = {swept.variants[place].twin for place in over_twin}
+    twins = {swept.variants[index].twin for index in over_twin}
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
-    found = []
+    frontiers = []
     for target in dict.fromkeys(each.target for each in swept.variants):
-        places = [p for p, each in enumerate(swept.variants) if each.target == target]
-        beside = [place for place in places if place in over_twin]
-        if beside:
-            found.append(_frontier(swept, beside, swept.relative))
-        alone = [place for place in places if place in measured - over_twin]
+        indices = [i for i, each in enumerate(swept.variants) if each.target == target]
+        relative = [index for index in indices if index in over_twin]
+        if relative:
+            frontiers.append(_frontier(swept, relative, swept.relative))
+        alone = [index for index in indices if index in measured - over_twin]
         if set(alone) - twins:
-            found.append(_frontier(swept, alone, swept.overall))
-    return tuple(found)
+            frontiers.append(_frontier(swept, alone, swept.overall))
+    return tuple(frontiers)
 
 
 def level_words(level: Level) -> str:
-    """A level as a number, or from one to another."""
-    return " to ".join(map(brief, level.ends))
+    """A level as a number or as a range."""
+    return " to ".join(map(short_number, level.ends))
 
 
 def without_utility(swept: SweepContents) -> str:
-    """The variants that cannot be drawn, as their utility is not known; "" if all are."""
+    """A sentence on the systems that cannot be drawn without utility; "" if all have utility."""
     measured = {row.variant for row in swept.overall if row.kind == "utility"}
     names = [each.target for p, each in enumerate(swept.variants) if p not in measured]
     return f"Without utility: {', '.join(dict.fromkeys(names))}." if names else ""
@@ -240,7 +276,7 @@ def without_utility(swept: SweepContents) -> str:
 def _frontier(
     swept: SweepContents, places: Sequence[int], utility: Sequence[OverTrainingsRow]
 ) -> Frontier:
-    """The frontier of these variants of a system, by these rows of utility."""
+    """The frontier of the variants at these indices, with these rows of utility."""
     relative = utility is swept.relative
     rows = [row for row in utility if row.variant in places and row.kind == "utility"]
     figure = telling(rows)
@@ -255,7 +291,7 @@ def _frontier(
     found |= {place: row.model_copy(update=whole) for place, row in beside.items()}
     gains = [row for row in swept.overall if row.kind == "gain"]
     own = [row for row in gains if row.variant in {*places, *twins}]
-    # Of attackers who keep the protocol, where there are any.
+    # Adversaries who keep the protocol have precedence.
     own = [row for row in own if not row.view.endswith(BEYOND)] or own
     strongest = max(own, key=lambda row: row.value, default=None)
     bounds = [row for row in swept.overall if row.kind in EPSILONS]
@@ -265,8 +301,8 @@ def _frontier(
         default=None,
     )
     scope = "" if widest is None else widest.view
-    told = (row.view for row in bounds if row.variant in {*places, *twins})
-    wider = next((view for view in told if _is_whole(view) and view != scope), "")
+    views = (row.view for row in bounds if row.variant in {*places, *twins})
+    wider = next((view for view in views if _is_whole(view) and view != scope), "")
 
     def epsilons(place: int, view: str) -> dict[str, float]:
         return {r.kind: r.value for r in bounds if (r.variant, r.view) == (place, view)}
@@ -295,7 +331,7 @@ def _frontier(
 
 
 def _is_whole(view: str) -> bool:
-    """Whether a view is of a user over a training of the data, against the server."""
+    """Whether a view is a whole user over a training of the data, against the server."""
     parts = view.partition(AT_DELTA)[0].split(" / ")
     return len(parts) == 4 and {"user", "server", "training"} <= set(parts)
 
@@ -305,7 +341,7 @@ def _same(row: FigureRow, other: FigureRow | None) -> bool:
 
 
 def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
-    """The swept settings of a variant, without its target; those of a twin where it has others."""
+    """The swept settings of a variant without its target, or all settings of one of many twins."""
     swept = variant.swept or (variant.settings if unprotected and several else {})
     words = [f"{name.removeprefix(f'{variant.target}.')}={value}" for name, value in swept.items()]
     if unprotected:
@@ -314,25 +350,26 @@ def _name(variant: VariantRow, unprotected: bool, several: bool) -> str:
 
 
 def _levels(rows: Sequence[OverTrainingsRow], relative: bool) -> Iterator[Level]:
-    """The levels beside these rows, over their own where ``relative``; larger is then better.
+    """The levels of popularity and of random lists, or of two means and the mean rating.
 
-    ``rows`` are those of twins as measured, or of the variants themselves.
+    If ``relative``, each level is divided by the row's own value so that larger is better, and
+    ``rows`` are the measured rows of the noiseless counterparts; else those of the variants.
     """
     less = rows[0].metric in ERRORS
     names = ("two means", "mean of all ratings") if less else ("popularity", "random")
     reached = [row.baseline for row in rows], [row.random for row in rows]
     for name, levels in zip(names, reached, strict=True):
-        beside = [(lv, row.value) for lv, row in zip(levels, rows, strict=True) if lv is not None]
-        found = [level for level, _ in beside]
+        pairs = [(lv, row.value) for lv, row in zip(levels, rows, strict=True) if lv is not None]
+        values = [level for level, _ in pairs]
         if relative:
-            parts = [pair[::-1] if less else pair for pair in beside]
-            found = [over / under for over, under in parts if under > 0.0]
-        if found:
-            yield Level(name, min(found), max(found))
+            parts = [pair[::-1] if less else pair for pair in pairs]
+            values = [over / under for over, under in parts if under > 0.0]
+        if values:
+            yield Level(name, min(values), max(values))
 
 
 def telling(rows: Sequence[FigureRow]) -> FigureRow:
-    """The figure of utility to name: of the first kind and protocol, at the largest cutoff."""
+    """The figure of utility to quote: the first kind and protocol, at the largest cutoff."""
     return [row for row in rows if _kind(row) == _kind(rows[0])][-1]
 
 

@@ -1,20 +1,20 @@
-"""Leaks: attacks that get more from the uploads than is guessed without them, whatever is claimed.
+"""Leaks (attacks that beat guessing without the uploads), and the severity of a system.
 
-Many rows are tried, so that some beat guessing by luck. Those of one system are therefore tested
-together, as Holm (1979) does, so that one of them beats guessing by luck with probability
-(1 - confidence) / 2 at most, whatever else the audit holds. The lower limits that are told hold
-for all rows of the system at once, by Bonferroni's correction.
+An audit tries many rows, so that some beat guessing by chance. The rows of one system are therefore
+tested together by Holm's procedure (1979): the probability that one of them beats guessing by
+chance is (1 - confidence) / 2 at most, whatever else the audit contains. The reported lower limits
+hold for all rows of the system at once, by Bonferroni's correction.
 
-The record holds one interval a row, not its sample. Limits at other confidences, and so the test,
+The record has one interval per row, not its sample. Limits at other confidences, and thus the test,
 are those of a share of as many subjects as would give this interval (the exact limits of Clopper
 and Pearson 1934, with the effective sample size of Korn and Graubard 1998).
 
-What is won is counted in parts of what guessing leaves open, 1 - baseline: .05 of it or more is a
-leak, and less is said to be little.
+The advantage of an attack is counted in parts of 1 - baseline: a row with .05 of it or more is a
+leak, and a row with less is ``little``.
 
-How bad it is of a system is said in a word, by a rule that has a number and reads nothing but rows
-of the record: docs/reading-a-report.md tells it in words. ``report.json`` says the severity only
-together with ``SEVERITY_RULE``, and a reader derives it.
+The severity of a system follows from the rows of the record by a rule with a number, which
+docs/reading-a-report.md describes. ``report.json`` states the severity only together with
+``SEVERITY_RULE``, and a reader derives it again.
 """
 
 from __future__ import annotations
@@ -26,22 +26,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fedrec_auditor.accountants.statements import Bound, guess_probability
-from fedrec_auditor.accountants.verdict import LEAK_MARGIN, VACUOUS_GUESS, Verdict, promises_little
+from fedrec_auditor.accountants.verdict import LEAK_MARGIN, VACUOUS_GUESS, Verdict, is_vacuous
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.rows import AttackRow, Contents, Finding
 from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.metrics import trainings_words
 
 _SIZES = (1e-9, 1e9)
-"""The least and the largest effective sample size."""
+"""The smallest and the largest effective sample size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """An attack row that beats its baseline: by the margin, or ``little``.
+    """An attack row that beats its baseline.
 
-    ``low`` is a lower limit of its figure that holds for all ``rows`` rows of its system at once,
-    and for what was found to beat guessing, at the row's confidence.
+    row: the row.
+    baseline: its baseline.
+    low: lower limit of its figure, at the row's confidence, which holds for all rows of its system
+        at once and for the rows that were found to beat guessing.
+    rows: number of comparable rows of the system.
+    little: whether it beats the baseline by less than the margin.
     """
 
     row: AttackRow
@@ -51,8 +55,8 @@ class Leak:
     little: bool = False
 
     @property
-    def share(self) -> float:
-        """How much of what guessing leaves open is won, at the lower limit: at most 1."""
+    def advantage(self) -> float:
+        """The advantage (low - baseline) / (1 - baseline) at the lower limit, at most 1."""
         room = 1.0 - self.baseline
         return min((self.low - self.baseline) / room, 1.0) if room > 0.0 else 1.0
 
@@ -61,15 +65,16 @@ class Leak:
         """The leak in a sentence, without the target."""
         row = self.row
         return (
-            f"{row.attack} ({row.vantage}) reaches {row.metric} {say.brief(row.value)}, at least "
-            f"{say.brief(self.low)} at {say.percent(row.confidence)} confidence "
-            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system), where "
-            f"{say.brief(self.baseline)} is guessed without the uploads"
+            f"{row.attack} ({row.vantage}) reaches {row.metric} {say.short_number(row.value)}, at "
+            "least "
+            f"{say.short_number(self.low)} at {say.percent(row.confidence)} confidence "
+            f"({trainings_words([row])}; corrected for {self.rows:,} rows of the system); a guess "
+            f"without the uploads reaches {say.short_number(self.baseline)}"
         )
 
 
 def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
-    """The attack rows that have a baseline, which is an adversary without the upload.
+    """The attack rows with a baseline, the figure of an adversary without the upload.
 
     Their figures are at most 1, and 1 is the best.
     """
@@ -82,18 +87,18 @@ def comparable(record: Contents | Section) -> tuple[AttackRow, ...]:
 
 
 def above_guessing(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The rows that beat guessing, by the ``margin`` or by less, the largest share won first."""
+    """The rows that beat guessing, by the ``margin`` or by less, the largest advantage first."""
     tried = comparable(record)
-    found = [
+    beating = [
         leak
         for target in dict.fromkeys(row.target for row in tried)
         for leak in _of_system([row for row in tried if row.target == target], margin)
     ]
-    return tuple(sorted(found, key=lambda leak: -leak.share))
+    return tuple(sorted(beating, key=lambda leak: -leak.advantage))
 
 
 def leaks(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Leak, ...]:
-    """The leaks of a record, the largest share won first; what is won is not little."""
+    """The leaks of a record by at least the ``margin``, the largest advantage first."""
     return tuple(leak for leak in above_guessing(record, margin) if not leak.little)
 
 
@@ -103,71 +108,74 @@ def _of_system(rows: Sequence[AttackRow], margin: float) -> Iterator[Leak]:
     for row in rows:
         if id(row) in beating:
             baseline, little = row.baseline or 0.0, id(row) not in much
-            least = baseline + (0.0 if little else margin * (1.0 - baseline))
+            tested = baseline + (0.0 if little else margin * (1.0 - baseline))
             figure = _Figure.against_guessing(row)
-            low = max(baseline + figure.low_of(len(rows)) - figure.guessed, least)
+            low = max(baseline + figure.low_of(len(rows)) - figure.guessed, tested)
             yield Leak(row, baseline, low, len(rows), little)
 
 
 def _rejected(rows: Sequence[AttackRow], margin: float) -> set[int]:
     """The rows, by identity, that beat guessing by more than ``margin``: Holm's procedure."""
-    found: set[int] = set()
-    tested = sorted(((_luck(row, margin), row) for row in rows), key=lambda pair: pair[0])
-    for left, (luck, row) in zip(range(len(rows), 0, -1), tested, strict=True):
-        if luck > (1.0 - row.confidence) / 2 / left:
+    rejected: set[int] = set()
+    tested = sorted(((_p_value(row, margin), row) for row in rows), key=lambda pair: pair[0])
+    for remaining, (p_value, row) in zip(range(len(rows), 0, -1), tested, strict=True):
+        if p_value > (1.0 - row.confidence) / 2 / remaining:
             break
-        found.add(id(row))
-    return found
+        rejected.add(id(row))
+    return rejected
 
 
-def _luck(row: AttackRow, margin: float) -> float:
-    """How likely so good a figure is for who wins no more than ``margin`` of what is left open."""
+def _p_value(row: AttackRow, margin: float) -> float:
+    """The probability of a figure this good if the true advantage is at most ``margin``."""
     figure = _Figure.against_guessing(row)
-    return figure.luck(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
+    return figure.p_value(figure.guessed + margin * (1.0 - (row.baseline or 0.0)))
 
 
 def corrected_low(row: AttackRow, rows: int) -> float:
-    """The row's lower limit, moved down so that those of so many rows hold at once."""
+    """The row's lower limit, moved down so that the limits of ``rows`` rows hold at once."""
     return _Figure.of(row).low_of(rows)
 
 
 def corrected_high(row: AttackRow, rows: int) -> float:
-    """The row's upper limit, moved up so that those of so many rows hold at once."""
+    """The row's upper limit, moved up so that the limits of ``rows`` rows hold at once."""
     return _Figure.of(row).high_of(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure in [``least``, 1] with its limits, each of which fails with probability ``failing``.
+    """A figure in [``minimum``, 1] with its limits.
 
-    ``guessed`` is what it is without the uploads.
+    value, low, high: the figure and its limits.
+    guessed: the same figure without the uploads.
+    minimum: smallest possible value.
+    failing: probability with which each limit fails.
     """
 
     value: float
     low: float
     high: float
     guessed: float
-    least: float
+    minimum: float
     failing: float
 
     @classmethod
     def of(cls, row: AttackRow) -> _Figure:
-        """The row's own."""
+        """The row's own figure."""
         guessed = row.baseline or 0.0
-        least = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
+        minimum = -1.0 if min(row.value, row.ci_low, guessed) < 0.0 else 0.0
         failing = (1.0 - row.confidence) / 2
-        return cls(row.value, row.ci_low, row.ci_high, guessed, least, failing)
+        return cls(row.value, row.ci_low, row.ci_high, guessed, minimum, failing)
 
     @classmethod
     def against_guessing(cls, row: AttackRow) -> _Figure:
-        """The row's gain over its baseline where it has one of the same users, else its own."""
+        """The row's gain over its baseline if it has the same users, else the row's own figure."""
         if row.gain is None:
             return cls.of(row)
         gain, failing = row.gain, (1.0 - row.confidence) / 2
         return cls(gain.value, gain.ci_low, gain.ci_high, 0.0, -1.0, failing)
 
-    def luck(self, bar: float) -> float:
-        """The probability of so large a figure where ``bar`` is the truth: of a binomial share."""
+    def p_value(self, bar: float) -> float:
+        """The probability of a figure this large if ``bar`` is the truth, for a binomial share."""
         value, low, bar = map(self._share, (self.value, self.low, bar))
         if value <= bar:
             return 1.0
@@ -187,10 +195,10 @@ class _Figure:
         return self._figure(1.0 - _moved(1.0 - value, 1.0 - high, self.failing, rows))
 
     def _share(self, figure: float) -> float:
-        return min((figure - self.least) / (1.0 - self.least), 1.0)
+        return min((figure - self.minimum) / (1.0 - self.minimum), 1.0)
 
     def _figure(self, share: float) -> float:
-        return self.least + share * (1.0 - self.least)
+        return self.minimum + share * (1.0 - self.minimum)
 
 
 def _moved(value: float, low: float, failing: float, rows: int) -> float:
@@ -212,68 +220,71 @@ def _size(value: float, low: float, failing: float) -> float:
     """The number of subjects for which a share ``value`` has the lower limit ``low``."""
     if low >= value or failing <= 0.0:
         return math.inf
-    least, most = map(math.log, _SIZES)
+    smaller, larger = map(math.log, _SIZES)
     for _ in range(60):
-        middle = 0.5 * (least + most)
+        middle = 0.5 * (smaller + larger)
         if _limit(value, math.exp(middle), failing) < low:
-            least = middle
+            smaller = middle
         else:
-            most = middle
-    return math.exp(least)
+            larger = middle
+    return math.exp(smaller)
 
 
 def left_open(rows: Sequence[AttackRow], tried: int | None = None) -> str:
-    """How far above guessing the rows of a system may still be, in words.
+    """The distance above guessing that the rows of a system leave open, in words.
 
-    That is the largest upper limit above its baseline, corrected for all ``tried`` rows of the
-    system, by default these.
+    This is the largest upper limit minus baseline, corrected for all ``tried`` rows of the system,
+    by default for ``rows``.
     """
     count = len(rows) if tried is None else tried
     figures = map(_Figure.against_guessing, rows)
-    most = max((one.high_of(count) - one.guessed for one in figures), default=0.0)
-    if most <= 0.0:
-        return "none of these attacks has an advantage; others may have one"
-    advantage = f"an advantage of up to {say.at_most(most)}"
-    return f"of these attacks, not of others, {advantage} is not ruled out"
+    advantage = max((each.high_of(count) - each.guessed for each in figures), default=0.0)
+    if advantage <= 0.0:
+        return "none of these attacks has an advantage over guessing; other attacks may have one"
+    limit = f"the intervals leave open an advantage of up to {say.at_most(advantage)}"
+    return f"{limit}; other attacks may have more"
 
 
 def leak_line(record: Contents, margin: float) -> str:
-    """The worst leak and how many there are, or which attacks found none and which did not run."""
+    """The worst leak and the number of leaks; without leaks, the attacks that ran or did not."""
     tried, above = comparable(record), above_guessing(record, margin)
-    found = [leak for leak in above if not leak.little]
-    by = f"{say.percent(margin)} or more of what guessing leaves open"
-    little = f" {len(above) - len(found):,} beat it by less." if len(above) > len(found) else ""
-    if not found:
+    leaking = [leak for leak in above if not leak.little]
+    by = f"{say.percent(margin)} or more of the gap between guessing and certainty"
+    less = len(above) - len(leaking)
+    little = f" {say.count_phrase(less, 'row')} beat guessing by less." if less else ""
+    if not leaking:
         names = ", ".join(dict.fromkeys(row.attack for row in tried)) or "none"
         lost = [
-            f" Could not run on {section.target}: {', '.join(section.unplayed)}."
+            f" Could not run on {section.target}: {', '.join(section.not_run)}."
             for section in sections(record)
-            if section.unplayed
+            if section.not_run
         ]
         return (
-            f"No leak found: of {len(tried):,} attack rows with a baseline none wins {by}.{little} "
-            f"Tried: {names}.{''.join(lost)}"
+            f"No leak found: none of {len(tried):,} attack rows with a baseline closes {by}."
+            f"{little} Tried: {names}.{''.join(lost)}"
         )
-    worst = found[0]
+    worst = leaking[0]
     return (
-        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(found):,} of "
-        f"{len(tried):,} rows win {by}.{little}"
+        f"Worst leak: {worst.row.target}: {worst.words}. Leaks: {len(leaking):,} of "
+        f"{len(tried):,} rows close {by}.{little}"
     )
 
 
 SEVERITY_RULE = 4
-"""The number of the rule; another rule has another."""
-MUCH, SOME = 0.5, 0.2
-"""Of what guessing leaves open, the share that an attack must win to be critical, or high."""
+"""The number of the severity rule, which changes with the rule."""
+CRITICAL_AT, HIGH_AT = 0.5, 0.2
+"""Advantages from which an attack makes a leak critical, or high."""
 LIKELY = 0.9
-"""How often one bit must be guessed right under the largest epsilon shown to be medium."""
+"""Success rate of a guess at one bit from which the largest shown epsilon makes a leak medium."""
 DISTINGUISHER = "distinguisher"
-"""The family that guesses which of two worst inputs was sent, and makes nothing more than medium:
-its epsilon says the same."""
+"""The family of attacks that guess which of two worst-case inputs was sent.
+
+These make a leak medium at most, because their epsilon expresses the same.
+"""
 
 
 class Severity(StrEnum):
-    """How bad, from the worst."""
+    """The severity of a system or leak, the worst first."""
 
     CRITICAL = "Critical"
     HIGH = "High"
@@ -283,15 +294,16 @@ class Severity(StrEnum):
 
     @property
     def place(self) -> int:
-        """0 for the worst."""
+        """The position in the order, 0 for the worst."""
         return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A lower bound on how bad something is: ``level``, from what was looked at.
+    """A lower bound of a severity.
 
-    ``unknown`` names what was not assessed and why, for which it may be worse; empty where it was.
+    level: severity that follows from the examined parts.
+    unknown: parts that were not assessed, and why; empty if everything was assessed.
     """
 
     level: Severity
@@ -299,33 +311,33 @@ class Assessment:
 
     @property
     def gap(self) -> str:
-        """Unknown parts, unless nothing is worse."""
+        """The parts that were not assessed; empty if the level is critical already."""
         return "" if self.level is Severity.CRITICAL else self.unknown
 
     @property
     def severity(self) -> Severity:
-        """The level; one that is low only because nobody looked is not assessed."""
+        """The level; "not assessed" if it is low and some parts were not assessed."""
         unknown = self.gap and self.level is Severity.LOW
         return Severity.NOT_ASSESSED if unknown else self.level
 
     @property
     def words(self) -> str:
-        """The severity, and that it may be worse."""
+        """The severity, with "or worse" if some parts were not assessed."""
         worse = self.gap and self.severity is self.level
         return f"{self.severity}{' or worse' if worse else ''}"
 
     def fails(self, worst: Severity) -> bool | None:
-        """Whether the level is ``worst`` or worse; None if that is not known."""
+        """Whether the severity is ``worst`` or worse; None if that is not known."""
         if self.level.place <= worst.place:
             return True
         return None if self.gap else False
 
 
 def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
-    """The worse of claim and leak; a refuted claim whose leak is high or worse is critical.
+    """The worse severity of claim and leak; a refuted claim with a high leak is critical.
 
-    What is not known of either is not known of both, unless it is critical already. ``leaks`` are
-    those of the section's target; what beats guessing by less is none.
+    A part that was not assessed in either is not assessed in the result, unless that is critical.
+    ``leaks`` are the leaks of the section's target by at least the margin.
     """
     finding = section.headline_finding
     claim, leak = claim_severity(finding), leak_severity(section, leaks)
@@ -339,7 +351,7 @@ def severity_of(section: Section, leaks: Sequence[Leak]) -> Assessment:
 
 
 def claim_severity(finding: Finding | None) -> Severity | None:
-    """How bad what became of the claim is; None where none was judged in its scope."""
+    """The severity of the verdict on the claim; None if no claim was judged in its scope."""
     if finding is None or finding.verdict is Verdict.INCOMPARABLE:
         return None
     if finding.verdict is Verdict.UNSOUND:
@@ -348,25 +360,25 @@ def claim_severity(finding: Finding | None) -> Severity | None:
         return Severity.HIGH
     if finding.verdict is Verdict.NO_CLAIM:
         proof = finding.accounted
-        open_ = proof is None or promises_little(proof)
+        open_ = proof is None or is_vacuous(proof)
         return Severity.MEDIUM if open_ else Severity.LOW
     open_ = finding.verdict in (Verdict.UNSUBSTANTIATED, Verdict.INCONCLUSIVE)
     return Severity.MEDIUM if open_ or finding.vacuous else Severity.LOW
 
 
 def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
-    """How bad what an adversary was shown to learn is, and why more may be learned.
+    """The severity of what an adversary was shown to learn, and why an adversary may learn more.
 
-    It is assessed if more attacks were held against guessing than could not run, and most messages
-    could be read. Attacks that make nothing worse than medium do not count, nor does an epsilon of
-    a game: neither excludes what another attack would have got.
+    The leak is assessed if more attacks were compared with guessing than could not run, and most
+    messages could be read. Distinguishers do not count for this, nor does an epsilon of a game:
+    neither excludes what another attack would have learned.
     """
     shown = [bound.epsilon for bound in shown_bounds(section)]
-    won = most_won(leaks)
+    won = max_advantage(leaks)
     guessed = guess_probability(max(shown, default=0.0))
-    if won >= MUCH:
+    if won >= CRITICAL_AT:
         level = Severity.CRITICAL
-    elif won >= SOME or guessed >= VACUOUS_GUESS:
+    elif won >= HIGH_AT or guessed >= VACUOUS_GUESS:
         level = Severity.HIGH
     else:
         level = Severity.MEDIUM if leaks or guessed >= LIKELY else Severity.LOW
@@ -375,21 +387,21 @@ def leak_severity(section: Section, leaks: Sequence[Leak]) -> Assessment:
 
 
 def _unassessed(section: Section) -> str:
-    """Why the attacks that ran exclude no leak; empty where they do as far as attacks can."""
-    counts, unplayed = section.messages, len(section.unplayed)
+    """The reason why the attacks that ran exclude no leak; empty if they were enough."""
+    counts, unplayed = section.messages, len(section.not_run)
     if counts is not None and 2 * counts.unread > counts.sent:
         return f"{counts.unread:,} of {counts.sent:,} messages tell nothing"
     if len({row.attack for row in comparable(section) if row.family != DISTINGUISHER}) > unplayed:
         return ""
-    played = dict.fromkeys(row.attack for row in section.attacks)
+    run = dict.fromkeys(row.attack for row in section.attacks)
     if unplayed:
-        return f"{unplayed} of {unplayed + len(played)} attacks could not run here"
-    return f"only {', '.join(played)} ran" if played else "no attack ran"
+        return f"{unplayed} of {unplayed + len(run)} attacks could not run here"
+    return f"only {', '.join(run)} ran" if run else "no attack ran"
 
 
-def most_won(leaks: Sequence[Leak]) -> float:
-    """The largest share of what guessing leaves open that no distinguisher won; 0 without one."""
-    return max((leak.share for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
+def max_advantage(leaks: Sequence[Leak]) -> float:
+    """The largest advantage of a leak other than a distinguisher's; 0 without one."""
+    return max((leak.advantage for leak in leaks if leak.row.family != DISTINGUISHER), default=0.0)
 
 
 def shown_bounds(section: Section) -> tuple[Bound, ...]:

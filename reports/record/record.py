@@ -1,4 +1,4 @@
-"""The record of an audit, that of a sweep, what users do with them, and the gate on a record."""
+"""The record of an audit and of a sweep with their methods for users, and the gate on a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ from fedrec_auditor.reports.record.frontier import SWEEP, OverTrainingsRow, Swee
 from fedrec_auditor.reports.record.leaks import leak_line, leaks
 from fedrec_auditor.reports.record.rows import Contents, Finding, flat
 from fedrec_auditor.reports.record.sections import Section, sections
-from fedrec_auditor.reports.say.glance import Glance, gated, glances, hidden_words, shares, summary
+from fedrec_auditor.reports.say.summary import (
+    Summary,
+    gated,
+    hidden_words,
+    summarize_systems,
+    summary,
+    tally,
+)
 from fedrec_auditor.reports.writers.files import standalone
 from fedrec_auditor.reports.writers.html import fill_template
 
@@ -32,25 +39,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """The exit ``code`` of a gate, the systems that fail it and those not assessed for it.
+    """The outcome of a gate.
 
-    ``compared`` is the record against the baseline, where there is one. ``leak`` is the line of a
-    gate on leaks, empty for another gate.
+    code: exit code.
+    failing: summaries of the systems that fail the gate.
+    unassessed: one line for each system that was not assessed for the gate.
+    compared: comparison with the baseline, if there is one.
+    leak: summary line of a gate on leaks; empty for another gate.
     """
 
     code: int
-    failing: tuple[Glance, ...]
+    failing: tuple[Summary, ...]
     unassessed: tuple[str, ...]
     compared: Comparison | None
     leak: str
 
     @classmethod
     def of(cls, record: Contents, gate: Gate, baseline: Contents | None = None) -> Self:
-        """The outcome: 3 for a failed piece, else what ``gate`` says.
+        """The outcome of ``gate`` for a record.
 
-        What was not assessed never passes: 3, unless the gate allows it or something else fails.
-        With a ``baseline`` 1 is for what got worse since then only, and 3 if no claim is in both,
-        or a leak that was assessed then is not now.
+        - 3: the record has errors; or a system was not assessed, unless the gate allows that or
+          something else fails. With a ``baseline`` also if no claim is in both records, or a leak
+          that the baseline assessed is not assessed now.
+        - 1: ``gate`` fails; with a ``baseline`` only for changes for the worse.
+        - 0: otherwise.
         """
         failing, unknown = gated(record, gate)
         compared = None if baseline is None else Comparison.of(record, baseline, gate)
@@ -63,8 +75,8 @@ class GateOutcome:
         apart = compared is not None and not (compared.worse or compared.shared)
         if record.errors or apart or (open_ and not code):
             code = INCOMPLETE
-        told = leaks(record, gate.leak_margin) or not (failing or unknown)
-        line = gate.fail_on is FailOn.LEAK and told
+        informative = leaks(record, gate.leak_margin) or not (failing or unknown)
+        line = gate.fail_on is FailOn.LEAK and informative
         return cls(
             code,
             failing,
@@ -78,9 +90,10 @@ _TABLES = ("findings", "measurements", "attacks", "skipped", "utility", "message
 
 
 class Record(Contents):
-    """A whole audit: ``findings``, ``attacks``, ``utility`` and more as rows; see ``Contents``.
+    """The record of a whole audit, with ``findings``, ``attacks``, ``utility`` and other rows.
 
-    ``print`` shows a line a system, the worst first, a notebook the first screen of the report.
+    ``Contents`` describes the fields. ``print`` shows one line per system, the worst first; a
+    notebook shows the first screen of the report.
 
     >>> from fedrec_auditor import audit
     >>> record = audit("fcf", data="synthetic", settings={"fcf": {"rounds": 1}}, attacks=(), jobs=1)
@@ -96,48 +109,48 @@ class Record(Contents):
 
     @classmethod
     def read(cls, location: str | Path) -> Record:
-        """The record of a run directory, or of a report.json.
+        """Reads the record of a run directory or of a report.json.
 
-        InputError if it is missing, broken, edited or of another version.
+        Raises InputError if it is missing, broken, edited or of another version.
         """
         return store.read(Path(location), cls)
 
     def save(self, directory: str | Path, gate: Gate = DEFAULT_GATE) -> Path:
-        """Write all reports to a directory, which is given back; see ``store.FILES``.
+        """Writes all reports (``store.FILES``) to a directory and returns its path.
 
-        ``gate`` decides what junit.xml calls a failure, and its margin what a leak is. InputError
-        if the directory cannot be written.
+        ``gate`` decides which cases of junit.xml are failures, and its margin which rows are leaks.
+        Raises InputError if the directory cannot be written.
         """
         store.write(self, Path(directory), gate)
         return Path(directory)
 
     def exit_code(self, gate: Gate = DEFAULT_GATE, baseline: Contents | None = None) -> int:
-        """Exit code of ``auditor run``: 0, 1 for what ``gate`` fails, 3 for what is not known.
+        """The exit code of ``auditor run``: 1 if ``gate`` fails, 3 if that is not known, else 0.
 
-        With a ``baseline``, an earlier record, 1 is for what got worse since then.
+        With a ``baseline``, an earlier record, 1 means that something got worse since then.
         """
         return GateOutcome.of(self, gate, baseline).code
 
     @property
     def violated(self) -> tuple[Finding, ...]:
-        """The findings that refute a claim; none is no proof that the claims hold."""
+        """The findings that refute a claim; an empty tuple does not prove that the claims hold."""
         return tuple(finding for section in sections(self) for finding in section.violated)
 
     def __getitem__(self, target: str) -> Section:
-        """The section of one target; InputError if the audit has none of this name."""
-        found = {section.target: section for section in sections(self)}
-        if target not in found:
+        """The section of one target; raises InputError if the audit has no target of this name."""
+        by_name = {section.target: section for section in sections(self)}
+        if target not in by_name:
             raise InputError(
-                f"Expected a target of this audit, one of {', '.join(found) or 'none'}, got "
-                f"{target!r}. Mend the name."
+                f"Expected a target of this audit, one of {', '.join(by_name) or 'none'}, got "
+                f"{target!r}. Correct the name."
             )
-        return found[target]
+        return by_name[target]
 
     def to_frame(self, what: str = "findings") -> pandas.DataFrame:
-        """Rows of one kind as a table: findings, measurements, attacks, skipped, utility, ...
+        """The rows of one kind as a table: findings, measurements, attacks, skipped, utility, ...
 
-        A column a number or word, those of a part under its name: ``claim.epsilon``,
-        ``scope.unit``. InputError for another kind, and where pandas is not installed.
+        Each number or word has a column; a part has columns such as ``claim.epsilon`` and
+        ``scope.unit``. Raises InputError for another kind, and if pandas is not installed.
         """
         if what not in _TABLES:
             raise InputError(
@@ -159,31 +172,35 @@ class Record(Contents):
     def __str__(self) -> str:
         failed = [f"error: {say.printable(error)}" for error in self.errors]
         return "\n".join(
-            [summary(self), *(f"- {say.printable(each.line)}" for each in glances(self)), *failed]
+            [
+                summary(self),
+                *(f"- {say.printable(each.line)}" for each in summarize_systems(self)),
+                *failed,
+            ]
         )
 
     def _repr_html_(self) -> str:
-        """The first screen of the report, which styles nothing else and has no script."""
+        """The first screen of the report, without scripts and with styles of its own only."""
         page = fill_template(
             "notebook.html.j2",
             record=self,
-            shares=shares(self),
+            shares=tally(self),
             hidden=hidden_words(self),
-            glances=glances(self),
+            glances=summarize_systems(self),
         )
         return say.legal(page)
 
 
 SWEEP_FILES = ("sweep.html", "sweep.csv", "sweep.parquet", "svg", SWEEP)
-"""Files that every sweep leaves."""
+"""Names of the files that every sweep writes."""
 
 
 class Sweep(SweepContents):
-    """A whole sweep: ``variants``, ``rows`` of each training, ``overall`` the trainings."""
+    """The record of a whole sweep: ``variants``, ``rows`` per training, and ``overall`` figures."""
 
     @classmethod
-    def found(cls, directory: Path) -> Sweep | None:
-        """The sweep in a directory, None if there is none; InputError if it cannot be read."""
+    def load(cls, directory: Path) -> Sweep | None:
+        """Reads the sweep in a directory; None without one, InputError if it cannot be read."""
         path = directory / SWEEP
         try:
             return cls.model_validate_json(store.read_regular(path, store.LARGEST))
@@ -192,11 +209,11 @@ class Sweep(SweepContents):
         except OSError as error:
             why = error.strerror or str(error)
         except ValidationError:
-            why = "something else, or one of another version"
+            why = "another file, or a sweep of another version"
         raise InputError(f"Expected a sweep in {path}, got {why}. Give another directory.")
 
     def save(self, directory: str | Path) -> Path:
-        """Write sweep.json, the rows as CSV and Parquet, the page and the figure as SVG."""
+        """Writes sweep.json, the rows as CSV and Parquet, the page, and the figure as SVG."""
         import pyarrow.csv
         import pyarrow.parquet
 
@@ -216,23 +233,23 @@ class Sweep(SweepContents):
         return place
 
     def encoded(self) -> bytes:
-        """Canonical JSON: equal sweeps are equal bytes."""
+        """The sweep as canonical JSON: equal sweeps give equal bytes."""
         data = store.plain(self.model_dump(mode="python"))
         text = json.dumps(data, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         return (say.escaped(text) + "\n").encode()
 
     def figure(self) -> Picture:
-        """Utility against what attacks gain, and against epsilon."""
+        """The figure of utility against the gain of attacks, and against epsilon."""
         return Picture(
             sweep_figure.figure(frontier.frontiers(self), frontier.without_utility(self)),
-            "What protection costs, and what it buys",
-            say.fill_phrase("caption", "frontier", trainings=len(self.seeds)),
+            "The price of protection, and its benefit",
+            say.fill_text("caption", "frontier", trainings=len(self.seeds)),
             name="frontier",
             kind="frontier",
         )
 
     def page(self) -> str:
-        """The page, which needs nothing else."""
+        """The self-contained HTML page."""
         filters = {
             "system": list(dict.fromkeys(each.target for each in self.variants)),
             "kind": [kind for kind in frontier.KINDS if self._of(kind)],
@@ -244,8 +261,8 @@ class Sweep(SweepContents):
             figure=self.figure(),
             drawn=sweep_figure,
             systems=frontier.frontiers(self),
-            notes=[note for note in self.notes if frontier.NOT_PLAYED not in note],
-            unplayed=[note for note in self.notes if frontier.NOT_PLAYED in note],
+            notes=[note for note in self.notes if frontier.NOT_RUN not in note],
+            unplayed=[note for note in self.notes if frontier.NOT_RUN in note],
             missing=frontier.without_utility(self),
             filters=filters,
             frontier=frontier,
@@ -254,15 +271,15 @@ class Sweep(SweepContents):
         return say.legal(page)
 
     def to_frame(self) -> pandas.DataFrame:
-        """A row for each variant, training and figure; settings are columns."""
+        """The rows of each variant, training and figure as a table; settings are columns."""
         return self._table().to_pandas()
 
     def _of(self, kind: str) -> list[tuple[str, OverTrainingsRow]]:
-        """The figures of a kind over all trainings, each with the words of its variant."""
+        """The figures of a kind over all trainings, each with the name of its variant."""
         return [(self.words(row.variant), row) for row in self.overall if row.kind == kind]
 
     def words(self, place: int) -> str:
-        """The name of a variant."""
+        """The name of the variant at this index."""
         variant = self.variants[place]
         swept = ", ".join(f"{name}={value}" for name, value in variant.swept.items())
         return f"{variant.target} {swept}" if swept else variant.target

@@ -1,8 +1,8 @@
-"""The rows of a record, and what report.json holds: all from which every report is rendered.
+"""The rows of a record and the contents of report.json, from which every report is rendered.
 
-``report.json`` is ``Contents``, versioned by ``schema_version``. Rows carry what a reader needs to
-doubt them: claims and bounds with scope, delta, confidence, source and sample size. Infinite
-numbers are the strings "inf" and "-inf".
+``report.json`` is ``Contents``, versioned by ``schema_version``. Rows have everything that a reader
+needs to check them: claims and bounds with scope, delta, confidence, source and sample size.
+Infinite numbers are the strings "inf" and "-inf".
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fedrec_auditor.accountants.verdict import Judgement, Verdict, judge
 
 _DEEPEST = 32
 SCHEMA_VERSION: Literal[5] = 5
-"""Version of the schema: it grows when a field goes, is renamed, or means something else."""
+"""Version of the schema, which grows if a field is removed, renamed, or changes its meaning."""
 
 
 class Row(BaseModel):
-    """A frozen row of the record; unknown fields are refused."""
+    """An immutable row of the record; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
@@ -38,17 +38,25 @@ class Row(BaseModel):
 class Finding(Row):
     """One claim judged in one scope.
 
-    ``scope`` is the scope in question (the claim's own, or one a reader would take it for), and
-    ``delta`` the delta in question. ``claimed_guess`` is the success rate at guessing one bit that
-    the claim would allow. ``shown_guess`` is the rate e^eps/(1+e^eps) at which the lower bound
-    shows the guess to be right on the outputs that tell the most (on average over all outputs it
-    may be far lower: a rare output is enough for a large epsilon). ``outside_model`` is what is
-    asked that no scope names and the paper does not speak of; ``untested`` is why nothing was
-    measured that could have refuted the claim, where something should have been. ``game`` names a
-    game that is not of one upload, and whose users the claim is then judged for; empty where these
-    are the data's.
-    Of a refuted claim ``holds_at`` is the delta at which its epsilon does hold, where that is known
-    exactly; of one that is not proved ``repair`` are settings of the system with which it is.
+    target: the system.
+    claim: the claim.
+    scope: scope of the judgement: the claim's own, or one that a reader may mistake for it.
+    delta: delta of the judgement.
+    accounted: upper bound in this scope.
+    measured: lower bound in this scope.
+    verdict, vacuous, reason: the judgement, and why.
+    note: remark for the reader.
+    claimed_guess: success rate of a guess at one bit that the claim would allow.
+    shown_guess: success rate e^eps/(1+e^eps) that the lower bound shows on the most revealing
+        outputs (on average over all outputs it may be far lower: a rare output is enough for a
+        large epsilon).
+    outside_model: a condition of the judgement that no scope names and the paper does not mention.
+    untested: reason why nothing was measured that could have refuted the claim, if something
+        should have been.
+    game: name of a game that is not about one upload, and for whose users the claim is then
+        judged; empty if these are the users of the data.
+    holds_at: delta at which a refuted epsilon does hold, if it is known exactly.
+    repair: settings of the system with which a claim that is not proved is proved.
 
     >>> from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
     >>> scope = any_pair(Unit.REPORT, Vantage.SERVER, Horizon.REPORT)
@@ -90,17 +98,17 @@ class Finding(Row):
         note: str = "",
         outside_model: str = "",
     ) -> Finding:
-        """Judge a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
-        asked: dict[str, Any] = {
+        """Judges a claim in a scope at a delta; see ``verdict.judge`` for the arguments."""
+        arguments: dict[str, Any] = {
             "scope": scope,
             "delta": delta,
             "accounted": accounted,
             "measured": measured,
             "outside_model": outside_model,
         }
-        judgement = judge(claim, sizes=sizes, **asked)
+        judgement = judge(claim, sizes=sizes, **arguments)
         return cls(
-            **asked,
+            **arguments,
             claim=claim,
             target=target,
             verdict=judgement.verdict,
@@ -113,30 +121,30 @@ class Finding(Row):
 
     @property
     def shown(self) -> Bound | None:
-        """The lower bound, unless it rests on an assumption: then it decides nothing."""
+        """The lower bound; None if it rests on an assumption and thus decides nothing."""
         return None if self.measured is None or self.measured.assumptions else self.measured
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the claim has an epsilon and speaks of the scope, or of what refutes it there."""
-        speaks = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
-        speaks = (speaks and not self.outside_model) or self.verdict is Verdict.VIOLATED
-        return speaks and math.isfinite(self.claim.epsilon)
+        """Whether the claim has an epsilon, and covers the scope or is refuted in it."""
+        covers = self.claim.scope.covers(self.scope) and self.claim.delta <= self.delta
+        covers = (covers and not self.outside_model) or self.verdict is Verdict.VIOLATED
+        return covers and math.isfinite(self.claim.epsilon)
 
     def without_proof(self, why: str) -> Finding:
-        """The finding judged again without its proof; ``why`` goes to its note."""
+        """The finding judged again without its proof; ``why`` is appended to its note."""
         unproved = self.model_copy(update={"accounted": None, "note": f"{self.note} {why}".strip()})
         return unproved.judged_again()
 
     def judged_again(self) -> Finding:
-        """The finding with the verdict that its claim, proof and measurement give."""
+        """The finding with the verdict that follows from its claim, proof and measurement."""
         again = self.judged()
         return self.model_copy(
             update={"verdict": again.verdict, "vacuous": again.vacuous, "reason": again.reason}
         )
 
     def judged(self) -> Judgement:
-        """The verdict made again from the row's claim, proof and measurement."""
+        """The judgement that follows from the row's claim, proof and measurement."""
         return judge(
             self.claim,
             scope=self.scope,
@@ -149,14 +157,14 @@ class Finding(Row):
 
 
 class Measurement(Row):
-    """A lower bound of the record, whether or not a finding quotes it."""
+    """A lower bound on a system, whether or not a finding quotes it."""
 
     target: str
     bound: Bound
 
 
 class FurtherFigure(Row):
-    """A further figure of a row, with its interval at the row's confidence."""
+    """A figure with its interval, at the confidence of its row."""
 
     value: float
     ci_low: float
@@ -166,7 +174,7 @@ class FurtherFigure(Row):
 class RocRow(Row):
     """A ROC curve with its pointwise band: at most 200 points, from the resolution of FPR up to 1.
 
-    ``fpr``, ``tpr``, ``low`` and ``high`` have as many entries.
+    ``fpr``, ``tpr``, ``low`` and ``high`` have equal lengths.
     """
 
     fpr: tuple[float, ...]
@@ -176,12 +184,13 @@ class RocRow(Row):
 
 
 class UsersRow(Row):
-    """How success is spread over the users behind a figure; nobody is named.
+    """The spread of an attack's success over the users behind a figure, without naming anybody.
 
-    ``success`` says what it is of one user, in [0, 1]. ``quantiles`` are those over users by their
-    level, such as 99%: who is most at risk. ``sure`` is the share of users of whom it is .9 or
-    more, ``groups`` are means over users who are alike, by what they are alike in. ``each``, if it
-    was asked for, has every user's success behind the user's row in the data, from 0.
+    success: the measure of one user's success in words, a number in [0, 1].
+    quantiles: quantiles over users by level, such as 99% for the most exposed users.
+    sure: share of users with a success of .9 or more.
+    groups: means over groups of users, by trait and group.
+    each: (row in the data, from 0; success) of every user; empty unless requested.
     """
 
     success: str
@@ -192,22 +201,29 @@ class UsersRow(Row):
 
     @property
     def means(self) -> tuple[tuple[str, str, FurtherFigure], ...]:
-        """Each trait of users, the group and its mean, in the order of the names."""
-        named = ((alike, sorted(groups.items())) for alike, groups in sorted(self.groups.items()))
-        return tuple((alike, name, one) for alike, groups in named for name, one in groups)
+        """Trait, group and mean of each group of users, sorted by name."""
+        named = ((trait, sorted(groups.items())) for trait, groups in sorted(self.groups.items()))
+        return tuple((trait, name, mean) for trait, groups in named for name, mean in groups)
 
 
 class AttackRow(Row):
     """One metric of one attack on one target, with its interval and its baselines.
 
-    ``baseline`` is the best of ``baselines``: what an adversary reaches without the upload.
-    ``gain`` is how far the figure is above it, with the interval of the difference, where both are
-    of the same subjects; the row then beats guessing as far as the gain is above 0. Intervals are
-    over subjects and ``trainings``; of one training they say nothing of another.
-    ``from_interactions`` is what the same attack reaches from the true interaction set alone: an
-    upload may tell less, or more. ``further`` are other figures of the same guesses by name,
-    ``roc`` the curve of scores, ``users`` how success is spread over users. ``n`` is the number of
-    subjects, ``subject`` says what they are.
+    target, attack, family, vantage, metric: identify the row.
+    value, ci_low, ci_high, confidence: the figure and its interval over subjects and trainings;
+        with one training it does not cover another training.
+    baseline: the best of ``baselines``, the figures of adversaries without the upload.
+    gain: value minus baseline with the interval of the difference, if both have the same subjects;
+        the row then beats guessing as far as the gain is above 0.
+    from_interactions: the figure of the same attack from the true interaction set alone; an upload
+        may reveal less, or more.
+    further: other figures of the same guesses, by name.
+    roc: ROC curve of the scores.
+    users: spread of success over users.
+    n, subject: number of subjects, and what they are.
+    trainings: number of trainings.
+    reference: source of the attack.
+    note: assumptions and remarks.
     """
 
     target: str
@@ -234,7 +250,7 @@ class AttackRow(Row):
 
     @property
     def ahead(self) -> FurtherFigure | None:
-        """How far above the baseline: the gain, or else as if the baseline were known exactly."""
+        """The gain over the baseline; without one, as if the baseline were known exactly."""
         if self.gain is not None or self.baseline is None:
             return self.gain
         value, low, high = (x - self.baseline for x in (self.value, self.ci_low, self.ci_high))
@@ -242,7 +258,7 @@ class AttackRow(Row):
 
 
 class SkippedRow(Row):
-    """An attack that did not run on a target, and why."""
+    """An attack that did not run on a target, and the reason."""
 
     target: str
     attack: str
@@ -250,9 +266,9 @@ class SkippedRow(Row):
 
 
 class Baseline(Row):
-    """A recommender without any federated training, on the same split and candidates.
+    """The figure of a recommender without federated training, on the same split and candidates.
 
-    ``difference`` is the target's figure less this one, taken user by user.
+    ``difference`` is the target's figure minus this one, taken user by user.
     """
 
     name: str
@@ -261,11 +277,17 @@ class Baseline(Row):
 
 
 class UtilityRow(Row):
-    """How well the target recommends, as its paper measures it, with the paper's figure beside.
+    """A figure of utility of a target, measured as in its paper.
 
-    Intervals are over users and ``trainings``; of one training they say nothing of another.
-    ``baseline`` is popularity, or user and item means; older records have none. ``unprotected`` is
-    the name of the same system without protection, where there is one.
+    target, metric, protocol: identify the row.
+    value, ci_low, ci_high, confidence: the figure and its interval over users and trainings; with
+        one training it does not cover another training.
+    random: figure of a random list, or of the mean rating.
+    baseline: popularity, or user and item means; None in older records.
+    n: number of users or ratings.
+    trainings: number of trainings.
+    paper_value, paper_note: the paper's figure, and its conditions.
+    unprotected: name of the same system without protection, if there is one.
     """
 
     target: str
@@ -285,10 +307,11 @@ class UtilityRow(Row):
 
 
 class MessagesRow(Row):
-    """How many of the ``sent`` messages of all trainings attacks leave out; no row for none.
+    """Counts of the messages in all trainings of a target that attacks cannot use, if any.
 
-    ``empty`` ones left the model as it was, ``oversized`` ones hold numbers too large to compute
-    with, infinities or NaN.
+    sent: number of messages.
+    empty: messages that leave the model unchanged.
+    oversized: messages with numbers too large to compute with, infinities or NaN.
     """
 
     target: str
@@ -298,16 +321,20 @@ class MessagesRow(Row):
 
     @property
     def unread(self) -> int:
-        """How many attacks leave out."""
+        """The number of messages that attacks cannot use."""
         return self.empty + self.oversized
 
 
 class ReproducedRow(Row):
-    """One figure that a paper prints, and ours.
+    """One figure that a paper prints, and our measurement.
 
-    ``place`` is the table or figure, ``what`` its row and column but for the system. ``printed`` is
-    None where the paper draws a curve, or says in words what is compared. ``beside`` are figures
-    that a reader should hold both against, such as guessing the majority class.
+    place: table or figure of the paper.
+    system: the system.
+    what: row and column of the figure, without the system.
+    printed: the paper's number; None if the paper draws a curve or compares in words.
+    value, ci_low, ci_high: our figure and its interval.
+    beside: figures for comparison, such as that of guessing the majority class.
+    note: reason of a difference.
     """
 
     place: str
@@ -322,7 +349,7 @@ class ReproducedRow(Row):
 
 
 class CheckRow(Row):
-    """Something looked at beside claims, and how it ended; ``failed`` is None where it was not."""
+    """The outcome of a check beside the claims; ``failed`` is None if it was not checked."""
 
     target: str
     check: str
@@ -331,7 +358,7 @@ class CheckRow(Row):
 
 
 class DataRow(Row):
-    """The data the audit ran on."""
+    """The data set of the audit."""
 
     name: str
     digest: str
@@ -343,7 +370,7 @@ class DataRow(Row):
 class Provenance(Row):
     """The origin of the numbers; only ``timing`` and ``machine`` differ between equal plans.
 
-    ``data`` is None where nothing was run on a data set.
+    ``data`` is None if the audit used no data set.
     """
 
     versions: dict[str, str]
@@ -357,19 +384,21 @@ def _shallow(plan: dict[str, Any]) -> dict[str, Any]:
     """A plan as it is; ValueError if it is so deeply nested that renderers fail."""
     layer: list[Any] = [plan]
     for _ in range(_DEEPEST):
-        held = (each.values() if isinstance(each, dict) else each for each in layer)
-        layer = [one for each in held for one in each if isinstance(one, dict | list | tuple)]
+        parts = (each.values() if isinstance(each, dict) else each for each in layer)
+        layer = [part for each in parts for part in each if isinstance(part, dict | list | tuple)]
     if layer:
         raise ValueError(f"a plan is nested {_DEEPEST} deep at most")
     return plan
 
 
 class Contents(Row):
-    """Contents of an audit's record; ``notes`` say what was left out, ``errors`` what failed.
+    """The contents of an audit's record, to which ``reports.record.record.Record`` adds methods.
 
-    ``own`` are the targets that are the caller's: wrapped callables, apps and recordings.
-
-    ``reports.record.record.Record`` is this with what users do with it.
+    plan, provenance: the plan and the origin of the numbers.
+    findings, measurements, attacks, skipped, utility, messages: rows.
+    own: targets that are the caller's own: wrapped callables, apps and recordings.
+    notes: parts that were left out.
+    errors: parts that failed.
     """
 
     schema_version: Literal[5] = SCHEMA_VERSION
@@ -387,15 +416,15 @@ class Contents(Row):
 
 
 def flat(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries of one set of keys, None where a row has no such part."""
-    told = [dict(leaves(row.model_dump(mode="python"))) for row in rows]
-    names = dict.fromkeys(name for row in told for name in row)
+    """Rows as dictionaries with the same keys; the value is None if a row has no such part."""
+    tables = [dict(leaves(row.model_dump(mode="python"))) for row in rows]
+    names = dict.fromkeys(name for row in tables for name in row)
     parts = {name[:at] for name in names for at, sign in enumerate(name) if sign == "."}
-    return [{name: row.get(name) for name in names if name not in parts} for row in told]
+    return [{name: row.get(name) for name in names if name not in parts} for row in tables]
 
 
 def leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Parts without parts of their own, by the names on the way to them."""
+    """Dotted names and values of the leaves of nested mappings."""
     for name, value in part.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{above}{name}.")

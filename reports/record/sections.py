@@ -1,4 +1,4 @@
-"""A record cut by target, and the places that targets and findings have in a page."""
+"""The sections of a record, one per target, and the addresses of targets and findings in a page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrec_auditor.reports.record.rows import (
 )
 
 _PARTS = ("findings", "attacks", "skipped", "utility", "measurements")
-# An open scope is no fault of the claim: it is weighed last, after what the claim does say.
+# A scope that the claim does not cover is not a fault of the claim, and comes last.
 _BY_SEVERITY = (
     Verdict.UNSOUND,
     Verdict.VIOLATED,
@@ -34,10 +34,14 @@ _BY_SEVERITY = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Section:
-    """All that a record says of one target; ``others`` are bounds that no finding quotes.
+    """All rows of a record on one target.
 
-    ``users`` is the number of users of the data, None without data; ``quick`` says that the audit
-    was, ``own`` that the system is the caller's.
+    target: the system.
+    findings, attacks, skipped, utility, messages: its rows.
+    others: lower bounds that no finding quotes.
+    users: number of users of the data, None without data.
+    quick: whether the audit was quick.
+    own: whether the system is the caller's own.
     """
 
     target: str
@@ -52,7 +56,7 @@ class Section:
     own: bool = False
 
     def __repr__(self) -> str:
-        """The target, its verdict and why."""
+        """The target, its verdict and the reason."""
         finding = self.headline_finding
         reason = "No claim was judged." if finding is None else finding.reason
         return f"{self.target}: {say.verdict_words(finding)}. {reason}"
@@ -63,25 +67,25 @@ class Section:
         return tuple(f for f in self.findings if f.verdict is Verdict.VIOLATED)
 
     @property
-    def unplayed(self) -> tuple[str, ...]:
-        """The attacks of which there is a reason why they did not run, and no figure at all."""
-        played = {"utility", *(row.attack for row in self.attacks)}
-        return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in played))
+    def not_run(self) -> tuple[str, ...]:
+        """The attacks that did not run from any vantage."""
+        run = {"utility", *(row.attack for row in self.attacks)}
+        return tuple(dict.fromkeys(s.attack for s in self.skipped if s.attack not in run))
 
     @property
     def headline_finding(self) -> Finding | None:
-        """The finding to name first: the most severe verdict, then the largest lower bound."""
+        """The finding to quote first: the most severe verdict, then the largest lower bound."""
         return min(self.findings, key=worst_first, default=None)
 
     @property
     def reach(self) -> Finding | None:
-        """The widest leak in a scope of which the claim does not speak."""
-        apart = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
-        return max(apart, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
+        """The finding of the largest lower bound in a scope that the claim does not cover."""
+        outside = [f for f in self.findings if f.verdict is Verdict.INCOMPARABLE]
+        return max(outside, key=lambda f: f.shown.epsilon if f.shown else -1.0, default=None)
 
 
 def sections(record: Contents) -> tuple[Section, ...]:
-    """One section a target, in the order in which the record first names them."""
+    """One section per target, in the order in which the record first names them."""
     quoted = [(f.target, f.measured) for f in record.findings]
     data, quick = record.provenance.data, record.plan.get("quick") is True
 
@@ -106,43 +110,43 @@ def sections(record: Contents) -> tuple[Section, ...]:
 
 
 def worst_first(finding: Finding) -> tuple[int, float]:
-    """Key to sort findings: the most severe verdict, then the largest lower bound."""
+    """A sort key of findings: the most severe verdict first, then the largest lower bound."""
     shown = -1.0 if finding.shown is None else finding.shown.epsilon
     return _BY_SEVERITY.index(finding.verdict), -shown
 
 
 TAKEN = ("content", "at-a-glance", "who-learns", "systems", "method", "glossary")
-"""Places of the page that no system can take."""
+"""Addresses of the page that no system can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The place of a system's page, and those of its ``findings`` in their order."""
+    """The address of a system in a page, and the addresses of its ``findings`` in their order."""
 
     page: str
     findings: tuple[str, ...]
 
 
 def anchors(record: Contents) -> dict[str, Anchor]:
-    """The places of each target, all different: names as a fragment of an address can have them."""
-    cut = sections(record)
-    pages = distinct((section.target for section in cut), TAKEN)
-    taken, found = (*TAKEN, *pages), {}
-    for section, page in zip(cut, pages, strict=True):
+    """The addresses of each target and its findings, all different, valid as fragments of a URL."""
+    parts = sections(record)
+    pages = distinct((section.target for section in parts), TAKEN)
+    taken, by_target = (*TAKEN, *pages), {}
+    for section, page in zip(parts, pages, strict=True):
         scopes = [finding.scope for finding in section.findings]
         names = distinct((f"{page}-{s.unit}-{s.vantage}-{s.horizon}" for s in scopes), taken)
         taken = (*taken, *names)
-        found[section.target] = Anchor(page, tuple(names))
-    return found
+        by_target[section.target] = Anchor(page, tuple(names))
+    return by_target
 
 
 def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Each name in letters, digits, dots and hyphens; a number behind one that is taken.
+    """Each name in letters, digits, dots and hyphens, with a number appended if it is taken.
 
     >>> distinct(["dp-privrec", "Mine: v2", "mine-v2", "method"], TAKEN)
     ['dp-privrec', 'mine-v2', 'mine-v2-2', 'method-2']
     """
-    used, found = set(taken), []
+    used, results = set(taken), []
     for name in names:
         plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-") or "system"
         place, count = plain, 1
@@ -150,5 +154,5 @@ def distinct(names: Iterable[str], taken: Iterable[str]) -> list[str]:
             count += 1
             place = f"{plain}-{count}"
         used.add(place)
-        found.append(place)
-    return found
+        results.append(place)
+    return results

@@ -1,6 +1,6 @@
-"""The run directory: report.json, from which all else is rendered, and its renderings.
+"""The run directory: report.json, and the reports that are rendered from it.
 
-Equal records give equal bytes. Every file appears whole or not at all, and report.json last.
+Equal records give equal bytes. Every file is written whole or not at all, report.json last.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from fedrec_auditor.accountants.verdict import DEFAULT_GATE, Gate
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import SEVERITY_RULE
 from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Contents
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown
 
 Kept = TypeVar("Kept", bound=Contents)
 RECORD = "report.json"
 IDENTIFIER = f"urn:fedrec-auditor:report:{SCHEMA_VERSION}"
-"""Address of the JSON Schema of a record, which every report.json gives in ``$schema``."""
+"""Address of the JSON Schema of a record, the value of ``$schema`` in every report.json."""
 LOCK = ".lock"
 FILES = ("report.html", "report.md", "junit.xml", "report.sarif", RECORD)
 LARGEST = 2**28
-"""Most bytes of a record that are read: a hundred times one of all targets."""
+"""Maximum size of a record in bytes: a hundred times the record of all targets."""
 _DAMAGED = "edited or damaged"
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -46,10 +46,10 @@ _KINDS = {
 
 
 def encode(record: Contents) -> bytes:
-    """Canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf"; NaN is refused.
+    """A record as canonical JSON: sorted keys, indent 2, floats as repr, infinity as "inf", no NaN.
 
-    Beside the record stand the severity of each target, which ``read`` derives again, and the
-    name of its schema.
+    The JSON also has the severity of each target, which ``read`` derives again, and the address of
+    its schema.
     """
     data = plain(record.model_dump(mode="python"))
     data["severity"] = _severity(record)
@@ -59,9 +59,9 @@ def encode(record: Contents) -> bytes:
 
 
 def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
-    """Render ``record`` and write all files of a run directory, report.json last.
+    """Renders ``record`` and writes all files of a run directory, report.json last.
 
-    ``gate`` decides what junit.xml calls a failure, and its margin what a leak is.
+    ``gate`` decides which cases of junit.xml are failures, and its margin which rows are leaks.
     """
     contents = {
         "report.html": html.render(record).encode(),
@@ -75,12 +75,12 @@ def write(record: Contents, directory: Path, gate: Gate = DEFAULT_GATE) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a draft beside it, synced, then moved over it."""
+    """Writes a file whole or not at all: syncs a draft beside it, then moves it over the file."""
     write_all({path: content})
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Write files, in their order, each whole or not at all; IncompleteError if that fails."""
+    """Writes files in their order, each whole or not at all; raises IncompleteError on failure."""
     drafts: dict[Path, Path] = {}
     try:
         for path, content in contents.items():
@@ -103,27 +103,27 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
             draft.unlink(missing_ok=True)
 
 
-def read_regular(path: Path, most: int, *, follow: bool = False) -> bytes:
-    """The content of a regular file of at most ``most`` bytes, which cannot block or never end.
+def read_regular(path: Path, max_size: int, *, follow: bool = False) -> bytes:
+    """Reads a regular file of at most ``max_size`` bytes, which cannot block and must end.
 
-    OSError, with what is there in ``strerror``, for anything else: a directory, a FIFO, a device, a
-    larger file, and a link unless ``follow``.
+    Raises OSError, with a description in ``strerror``, for anything else: a directory, a FIFO, a
+    device, a larger file, and a link unless ``follow``.
     """
     mode = os.stat(path, follow_symlinks=follow).st_mode
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, _KINDS.get(stat.S_IFMT(mode), "a device"), str(path))
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"more than {most:,} bytes", str(path))
+        content = file.read(max_size + 1)
+    if len(content) > max_size:
+        raise OSError(errno.EFBIG, f"more than {max_size:,} bytes", str(path))
     return content
 
 
 def read(location: Path, kind: type[Kept]) -> Kept:
-    """The record, as a ``kind`` of contents, of a run directory or of a report.json.
+    """Reads the record of a run directory or of a report.json as an object of class ``kind``.
 
-    InputError if it is missing, broken, edited or of another version.
+    Raises InputError if it is missing, broken, edited or of another version.
     """
     path = location if location.is_file() else location / RECORD
     try:
@@ -145,7 +145,7 @@ def read(location: Path, kind: type[Kept]) -> Kept:
             f"Expected schema_version={SCHEMA_VERSION} in {path}, got {version!r}. Read it with "
             "the version of the auditor that wrote it, or run the audit again."
         )
-    told = raw.pop("severity", None)
+    stored = raw.pop("severity", None)
     raw.pop("$schema", None)
     try:
         record = kind.model_validate(raw)
@@ -158,15 +158,15 @@ def read(location: Path, kind: type[Kept]) -> Kept:
     except IncompleteError as error:
         raise InputError(f"In {path}: {error}") from error
     except (ArithmeticError, RecursionError) as error:
-        why = f"one of which nothing can be computed ({error})"
+        why = f"numbers that cannot be computed with ({error})"
         raise _edited(f"a record in {path}", why, _DAMAGED) from error
     _check_verdicts(record, path)
-    _check_severity(told, record, path)
+    _check_severity(stored, record, path)
     return record
 
 
 def check_writable(directory: Path) -> None:
-    """Make ``directory`` and try to write in it; InputError if that fails. Call before any work."""
+    """Creates ``directory`` and tries to write in it, before any work; InputError if that fails."""
     probe = directory / f".probe.{secrets.token_hex(8)}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def check_writable(directory: Path) -> None:
         ) from error
     for path in (directory / name for name in (*FILES, LOCK)):
         odd = path.is_symlink() or (path.exists() and not path.is_file())
-        if path.is_dir() or (odd and path.name == LOCK):  # the others are replaced, not opened
+        if path.is_dir() or (odd and path.name == LOCK):  # other files are replaced, not opened
             kind = "a directory" if path.is_dir() else "a link, a FIFO or a device"
             raise InputError(
                 f"Expected a file or nothing at {path}, got {kind}. Remove it or give another "
@@ -189,9 +189,9 @@ def check_writable(directory: Path) -> None:
 
 @contextmanager
 def lock(directory: Path) -> Iterator[None]:
-    """Make ``directory`` and lock it for one audit; InputError if it cannot be, or is already.
+    """Creates ``directory`` and locks it for one audit; InputError if it is locked or not writable.
 
-    Whatever ends the process unlocks it. Where the file system has no locks nothing is locked.
+    The lock ends with the process in any case. A file system without locks locks nothing.
     """
     check_writable(directory)
     lock = FileLock(directory / LOCK, blocking=False)
@@ -213,14 +213,14 @@ def lock(directory: Path) -> Iterator[None]:
 
 
 def _attributed(values: dict[str, Any]) -> dict[str, Any]:
-    """A claim as it is read: no authors state one of which that is not written."""
+    """A stored claim, with an unknown basis unless the file states one."""
     if {"epsilon", "scope", "statement"} <= values.keys():
         values.setdefault("basis", Basis.UNKNOWN)
     return values
 
 
 def _edited(expected: str, got: str, how: str = "edited") -> InputError:
-    """The refusal of a file in which the auditor would have written something else."""
+    """The error for a file that the auditor would have written differently."""
     return InputError(f"Expected {expected}, got {got}. The file was {how}; run the audit again.")
 
 
@@ -235,32 +235,32 @@ def _check_verdicts(record: Contents, path: Path) -> None:
         if (again.verdict, again.vacuous) != (finding.verdict, finding.vacuous):
             place = f"finding {position} ({finding.target}) of {path}"
             raise _edited(
-                f"verdict {again.verdict} in {place}, as its claim, proof and measurement give it",
+                f"verdict {again.verdict} in {place}, from its claim, proof and measurement",
                 f"{finding.verdict} (vacuous={finding.vacuous})",
             )
 
 
 def _severity(record: Contents) -> dict[str, Any]:
-    """The number of the rule, what it says of each target, and why some may be worse."""
-    asked = {each.section.target: each.assessment for each in glances(record)}
+    """The number of the rule, the severity of each target, and the parts not assessed."""
+    assessments = {each.section.target: each.assessment for each in summarize_systems(record)}
     return {
         "rule": SEVERITY_RULE,
-        "targets": {name: str(each.severity) for name, each in asked.items()},
-        "not_assessed": {name: each.gap for name, each in asked.items() if each.gap},
+        "targets": {name: str(each.severity) for name, each in assessments.items()},
+        "not_assessed": {name: each.gap for name, each in assessments.items() if each.gap},
     }
 
 
-def _check_severity(told: Any, record: Contents, path: Path) -> None:
-    """InputError where a file says what its rows do not; one of another rule, or none, is left."""
-    if not isinstance(told, dict) or told.get("rule") != SEVERITY_RULE:
+def _check_severity(stored: Any, record: Contents, path: Path) -> None:
+    """Raises InputError if a stored severity of this rule does not follow from the rows."""
+    if not isinstance(stored, dict) or stored.get("rule") != SEVERITY_RULE:
         return
     derived = _severity(record)
-    if told != derived:
-        raise _edited(f"severity {derived} in {path}, as its rows give it", str(told))
+    if stored != derived:
+        raise _edited(f"severity {derived} in {path}, from its rows", str(stored))
 
 
 def plain(value: Any, place: str = "") -> Any:
-    """A value as JSON can hold it, infinity as "inf"; IncompleteError for NaN, with its place.
+    """A value in JSON's types, with infinity as "inf"; IncompleteError for NaN, with its place.
 
     >>> plain({"epsilon": float("inf"), "worlds": ("a", "b")})
     {'epsilon': 'inf', 'worlds': ['a', 'b']}

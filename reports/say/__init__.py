@@ -1,8 +1,8 @@
-"""The words of every report: numbers, scopes, bounds and verdicts as a reader should hear them.
+"""The wording of every report: numbers, scopes, bounds and verdicts in words.
 
-One rule above all: a bound is never said without its delta, its confidence, its scope, its method
-and its sample size. What is proved is rounded up, what is shown is rounded down; an assumption
-travels with the number. A verdict is "not refuted", never a praise.
+A report never states a bound without its delta, its confidence, its scope, its method and its
+sample size. Upper bounds are rounded up and lower bounds down; an assumption stands beside the
+number that rests on it. A verdict is "not refuted", never praise.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fedrec_auditor.accountants.statements import (
     rounded,
 )
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.reports.documents.document import Said
+from fedrec_auditor.reports.documents.document import Quantity
 from fedrec_auditor.reports.record.rows import Contents, Finding
 
 Table = dict[str, str]
 TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text("utf-8"))
-"""The fixed words of reports, by the value that they stand for."""
+"""The fixed texts of reports, by the value that they describe."""
 UNITS: Table = TABLES["unit"]
 ADJACENCIES: Table = TABLES["adjacency"]
 VANTAGES: Table = TABLES["vantage"]
@@ -44,39 +44,39 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U001
 _OBEYED = re.compile("[\x7f-\x9f\ud800-\udfff]")
 
 
-def fill_phrase(table: str, name: str, **values: object) -> str:
-    """A fixed text of ``words.toml``, with the ``values`` that it has places for."""
+def fill_text(table: str, name: str, **values: object) -> str:
+    """A fixed text of ``words.toml`` in which ``values`` replace the placeholders."""
     text: str = TABLES[table][name]
     return text.format(**values)
 
 
 def legal(text: str) -> str:
-    """``text`` with all that XML 1.0 and HTML forbid, or a terminal obeys, replaced by U+FFFD."""
+    """``text`` in which U+FFFD replaces what XML 1.0 and HTML forbid and what terminals obey."""
     return _ILLEGAL.sub("�", text)
 
 
 def escaped(text: str) -> str:
-    """JSON or TOML with what a terminal obeys or UTF-8 lacks in its strings as \\uXXXX."""
+    """JSON or TOML in which control characters and surrogates are written as \\uXXXX."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, without anything a terminal would obey instead of print."""
+    """``text`` on one line, without characters that a terminal would obey instead of print."""
     return "".join(c if c.isprintable() else "�" for c in " ".join(text.split()))
 
 
 def capitalized(text: str) -> str:
-    """``text`` with a capital first, all else as it is."""
+    """``text`` with a capital first letter; the rest is unchanged."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def listed(*texts: str, by: str = ", ") -> str:
-    """The texts that are not empty, one behind the other."""
+    """The texts that are not empty, joined by ``by``."""
     return by.join(filter(None, texts))
 
 
 def number(value: float) -> str:
-    """At most 6 significant digits; thousands are grouped; infinity is its sign."""
+    """``value`` with at most 6 significant digits and grouped thousands; infinity as its sign."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if value and not 1e-4 <= abs(value) < 1e9:
@@ -86,24 +86,24 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def brief(value: float) -> str:
-    """A figure in 3 significant digits, a whole one in full; it is never rounded up to 1."""
+def short_number(value: float) -> str:
+    """``value`` with 3 significant digits, or in full if it is whole; never rounded up to 1."""
     near = number(value) if _is_whole(value) else number(float(f"{value:.3g}"))
     return number(value) if near == "1" and value < 1.0 else near
 
 
 def at_least(value: float) -> str:
-    """A lower bound in 3 significant digits or whole, rounded down; below 1e-4 it may say 0."""
+    """A lower bound with 3 significant digits or whole, rounded down; below 1e-4 perhaps to 0."""
     return number(value if _is_whole(value) else rounded(value, math.floor))
 
 
 def shown_epsilon(value: float) -> str:
-    """An epsilon that is shown: at least so much, or infinite."""
+    """The epsilon of a lower bound: "at least" a number, or "infinite"."""
     return "infinite" if value == math.inf else f"at least {at_least(value)}"
 
 
 def at_most(value: float) -> str:
-    """An upper bound in 3 significant digits or whole, rounded up."""
+    """An upper bound with 3 significant digits or whole, rounded up."""
     return number(value if _is_whole(value) else rounded(value, math.ceil))
 
 
@@ -112,34 +112,35 @@ def _is_whole(value: float) -> bool:
 
 
 def proved_words(proof: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """An epsilon that is proved, rounded up; one of ``beside`` that is equal is printed alike.
+    """The epsilon of a proof, rounded up to 3 significant digits, or to 6 if ``exactly``.
 
-    ``beside`` are the epsilons that are printed with it: what is claimed, what is shown. Of a claim
-    that it keeps the digits are not exceeded. In 3 digits, or ``exactly`` in 6.
+    ``beside`` are the claimed and shown epsilons that are printed with it. A number that is not
+    below the proved one limits the rounding, so that a kept claim does not look exceeded and
+    equal numbers look equal.
     """
-    near = number if exactly else brief
-    kept = [claim for claim in beside if proof.epsilon <= claim * (1 + 1e-9) < math.inf]
-    said = number(proof.told) if exactly else at_most(proof.epsilon)
-    stated = [near(claim) for claim in kept]
-    return min([said, *stated], key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
+    near = number if exactly else short_number
+    limits = [near(each) for each in beside if proof.epsilon <= each * (1 + 1e-9) < math.inf]
+    rounded_up = number(proof.rounded) if exactly else at_most(proof.epsilon)
+    texts = [rounded_up, *limits]
+    return min(texts, key=lambda text: float(text.replace(",", "").replace("∞", "inf")))
 
 
 def shown_words(shown: Bound, beside: Iterable[float], *, exactly: bool = False) -> str:
-    """An epsilon that is shown, rounded down; one of ``beside`` that is equal is printed alike."""
+    """The epsilon of a lower bound, rounded down; printed like an equal number in ``beside``."""
     if any(math.isclose(shown.epsilon, each, rel_tol=1e-9) for each in beside):
-        return (number if exactly else brief)(shown.epsilon)
-    return number(shown.told) if exactly else at_least(shown.epsilon)
+        return (number if exactly else short_number)(shown.epsilon)
+    return number(shown.rounded) if exactly else at_least(shown.epsilon)
 
 
-def proved_of(finding: Finding, *, exactly: bool = False) -> str:
-    """The epsilon that is proved in a finding, beside what is claimed and shown there."""
+def proved_text(finding: Finding, *, exactly: bool = False) -> str:
+    """The proved epsilon of a finding, rounded in view of its claimed and shown epsilons."""
     assert finding.accounted is not None
     beside = _epsilons(finding.claim, finding.measured)
     return proved_words(finding.accounted, beside, exactly=exactly)
 
 
-def shown_of(finding: Finding, *, exactly: bool = False) -> str:
-    """The epsilon that is shown in a finding, beside what is claimed and proved there."""
+def shown_text(finding: Finding, *, exactly: bool = False) -> str:
+    """The shown epsilon of a finding, rounded in view of its claimed and proved epsilons."""
     assert finding.measured is not None
     beside = _epsilons(finding.claim, finding.accounted)
     return shown_words(finding.measured, beside, exactly=exactly)
@@ -150,7 +151,7 @@ def _epsilons(*bounds: Bound | Claim | None) -> list[float]:
 
 
 def percent(share: float) -> str:
-    """A share in percent that is never rounded to a certainty it is not."""
+    """A share in percent, which is rounded to 0% or 100% only if it is exactly that."""
     if share == 1.0:
         return "100%"
     if share > 0.999999:
@@ -165,46 +166,46 @@ def percent(share: float) -> str:
 
 
 def often(limit: str, guess: float) -> str:
-    """How often a guess is right under a finite epsilon: in floats it may be 1, in truth not."""
+    """The frequency of a right guess under a finite epsilon, where a float of 1 means almost 1."""
     rate = "more than 99.9999%" if guess > 0.999999 else f"{limit} {percent(guess)}"
     return f"{rate} of the time"
 
 
 def brief_scope_words(scope: Scope) -> str:
-    """A scope as a shorter phrase, for sentences; the adjacency is left to the tables."""
+    """A scope as a phrase without its adjacency, for sentences."""
     return f"{UNITS[scope.unit]}, {HORIZONS[scope.horizon]}, {VIEWS[scope.vantage]}"
 
 
 def pair_scope_words(scope: Scope) -> str:
-    """The shorter phrase, and which inputs are held against each other."""
-    return f"{brief_scope_words(scope)}; {ADJACENCIES[scope.adjacency]}"
+    """A scope as a phrase, with the inputs that are compared."""
+    return f"{brief_scope_words(scope)}; compared: {ADJACENCIES[scope.adjacency]}"
 
 
 def flag_words(finding: Finding) -> str:
-    """A flag beside the verdict if next to nothing is promised; "" of no promise."""
+    """The flag beside the verdict of a vacuous claim; empty for another or no claim."""
     promised = finding.verdict not in (Verdict.NO_CLAIM, Verdict.INCOMPARABLE)
     return "promises little" if finding.vacuous and promised else ""
 
 
 def verdict_words(finding: Finding | None) -> str:
-    """The verdict with its sign and its flag; "not judged" without a finding."""
+    """The label of the verdict with its sign and its flag; "not judged" without a finding."""
     if finding is None:
         return "not judged"
     flag = flag_words(finding)
     return f"{SIGNS[finding.verdict]} {WORDS[finding.verdict]}{flag and f', {flag}'}"
 
 
-def counted(count: int, what: str) -> str:
-    """So many of something that has an s where they are several.
+def count_phrase(count: int, what: str) -> str:
+    """A count and its noun, with a plural s unless the count is 1.
 
-    >>> counted(1, "figure"), counted(1200, "figure")
+    >>> count_phrase(1, "figure"), count_phrase(1200, "figure")
     ('1 figure', '1,200 figures')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:
-    """How long something took: seconds, minutes or hours, in at most two of them.
+    """A duration in seconds, minutes or hours, with at most two units.
 
     >>> [duration(seconds) for seconds in (0.4, 59.6, 265.9, 7300)]
     ['under 1 s', '1 min', '4 min 26 s', '2 h 2 min']
@@ -218,31 +219,31 @@ def duration(seconds: float) -> str:
 
 
 def asked_words(finding: Finding) -> str:
-    """The game, and the delta in question where it is not the claim's own; nothing otherwise."""
-    other = "" if finding.delta == finding.claim.delta else f"asked at {delta_words(finding.delta)}"
+    """The game of a finding, and the delta at which it was judged if that is not the claim's."""
+    other = "" if finding.delta == finding.claim.delta else f"at {delta_words(finding.delta)}"
     return listed(finding.game, other, by="; ")
 
 
 def question_words(finding: Finding) -> str:
-    """The question of a finding in few words: the scope, the game, the delta."""
+    """The question that a finding answers: its scope, its game and its delta."""
     delta = delta_words(finding.delta) if finding.delta else ""
     return listed(brief_scope_words(finding.scope), finding.game, delta)
 
 
 def basis_words(claim: Claim) -> str:
-    """The author of an epsilon; empty where the paper prints it."""
+    """The origin of a claimed epsilon; empty if the paper prints it."""
     if claim.basis is Basis.COMPUTED and claim.delta:
-        return f"their formula at {delta_words(claim.delta)}, computed here"
+        return f"{BASES[claim.basis]} at {delta_words(claim.delta)}"
     return BASES[claim.basis]
 
 
 def delta_words(delta: float) -> str:
-    """A delta, zero included."""
+    """A delta with its name, also if it is zero."""
     return f"delta {number(delta)}"
 
 
 def support_words(measured: Bound) -> str:
-    """Confidence and sample size of a lower bound."""
+    """The confidence and the sample size of a lower bound."""
     if measured.confidence == 1.0 and measured.samples is None:
         return "exact, no samples"
     samples = "no samples" if measured.samples is None else f"{measured.samples:,} samples"
@@ -250,75 +251,75 @@ def support_words(measured: Bound) -> str:
 
 
 def sure_words(shown: Bound) -> str:
-    """How sure a lower bound is: calculated, or its confidence."""
+    """The certainty of a lower bound: "calculated", or its confidence."""
     return "calculated" if shown.confidence == 1.0 else f"{percent(shown.confidence)} confidence"
 
 
 def assumption_words(bound: Bound | None) -> str:
-    """The assumptions of a bound: "if ..."; empty where it assumes nothing."""
+    """The assumptions of a bound as "if ..."; empty if it assumes nothing."""
     assumed = () if bound is None else bound.assumptions
     return f"if {'; '.join(assumed)}" if assumed else ""
 
 
 def sampling_words(record: Contents) -> str:
-    """How many samples lower bounds rest on, and how the audit's confidence is split."""
+    """The sample sizes of the lower bounds, and how they share the audit's error budget."""
     quoted = (finding.measured for finding in record.findings)
     bounds = (*quoted, *(row.bound for row in record.measurements))
     sampled = [b for b in bounds if b is not None and b.samples is not None and b.confidence < 1.0]
     if not sampled:
-        return "All lower bounds are calculated: none rests on samples."
+        return "All lower bounds are calculated, without samples."
     fewest, most = (f"{f(b.samples or 0 for b in sampled):,}" for f in (min, max))
     sizes = fewest if fewest == most else f"{fewest} to {most}"
     sure = percent(min(b.confidence for b in sampled))
     return (
         f"Sampled lower bounds rest on {sizes} samples. Each holds at {sure} confidence or more: "
-        "the error that the plan allows is divided by their number (Bonferroni), so that all of "
+        "the plan's error budget is divided by the number of bounds (Bonferroni), so that all of "
         "them hold together at the plan's confidence."
     )
 
 
 def claimed_guess_words(claim: Claim) -> str:
-    """A claim as the success rate that it allows an adversary who guesses one fair bit."""
+    """The success rate that a claim allows an adversary who guesses one fair bit, in a sentence."""
     if math.isinf(claim.epsilon):
-        return "No epsilon is promised: one bit may be guessed right every time."
+        return "No epsilon is promised: an adversary may guess one bit right every time."
     guess = guess_probability(claim.epsilon, claim.delta)
-    what = "derived figure" if claim.basis is Basis.DERIVED else "claim"
+    what = "derived epsilon" if claim.basis is Basis.DERIVED else "claim"
     return (
-        f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), one "
-        f"bit is guessed right {often('up to', guess)}; by a coin, 50%."
+        f"If the {what} holds (epsilon {number(claim.epsilon)}, {delta_words(claim.delta)}), an "
+        f"adversary guesses one bit right {often('up to', guess)}; a coin is right 50% of the time."
     )
 
 
 def shown_guess_words(measured: Bound) -> str:
-    """A lower bound as how often the guess is right on the outputs that tell the most."""
+    """The success rate of a guess at the most revealing output, by a lower bound, in a sentence."""
     exact = measured.confidence == 1.0 and measured.samples is None
-    how = "Computed exactly" if exact else f"Measured ({support_words(measured)})"
+    how = "Calculated exactly" if exact else f"Measured ({support_words(measured)})"
     right = often("at least", guess_probability(measured.epsilon))
     if math.isinf(measured.epsilon):
         right = "every time"
-    return f"{how}: by the most revealing message the guess is right {right}."
+    return f"{how}: an adversary who sees the most revealing message guesses right {right}."
 
 
 def found_guess_words(finding: Finding) -> str:
-    """How often a guess is right by the proof, where nothing is claimed, and as shown."""
-    said, proof = [], finding.accounted
+    """The success rates of a guess by the proof, if nothing is claimed, and by the lower bound."""
+    texts, proof = [], finding.accounted
     if proof is not None and math.isinf(finding.claim.epsilon) and math.isfinite(proof.epsilon):
         right = often("up to", guess_probability(proof.epsilon, proof.delta))
         assumed = assumption_words(proof)
-        said.append(f"Proved: the guess is right {right}{f', {assumed}' if assumed else ''}.")
+        texts.append(f"Proved: an adversary guesses right {listed(right, assumed)}.")
     if finding.shown is not None:
-        said.append(shown_guess_words(finding.shown))
-    return " ".join(said)
+        texts.append(shown_guess_words(finding.shown))
+    return " ".join(texts)
 
 
 def guess_words(finding: Finding) -> str:
-    """The claim and the lower bound, as how often a guess at one bit is right."""
+    """The success rates of a guess at one bit, by the claim and by the lower bound."""
     shown = "" if finding.shown is None else shown_guess_words(finding.shown)
     return f"{claimed_guess_words(finding.claim)} {shown}".strip()
 
 
 def short(value: float) -> str:
-    """Four significant digits; whole numbers in full up to a billion."""
+    """``value`` with 4 significant digits; from 10,000 to a billion as a whole number."""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     if abs(value) >= 1e4:
@@ -327,12 +328,12 @@ def short(value: float) -> str:
 
 
 def short_least(value: float) -> str:
-    """A lower bound as ``short``, rounded down."""
+    """A lower bound in the format of ``short``, rounded down."""
     return short(rounded(value, math.floor, _digits(value)))
 
 
 def short_most(value: float) -> str:
-    """An upper bound as ``short``, rounded up."""
+    """An upper bound in the format of ``short``, rounded up."""
     return short(rounded(value, math.ceil, _digits(value)))
 
 
@@ -340,8 +341,8 @@ def _digits(value: float) -> int:
     return len(f"{value:.0f}") if 1e4 <= abs(value) < 1e9 else 4
 
 
-def between(lower: float | None, upper: float | None) -> str:
-    """An epsilon as it is known: its value, an interval, one end, or nothing."""
+def range_text(lower: float | None, upper: float | None) -> str:
+    """The range of an epsilon: its value, an interval, one limit, "not bounded" or "unknown"."""
     if upper is None or math.isinf(upper):
         if lower is None:
             return "not bounded" if upper is not None else "unknown"
@@ -354,13 +355,13 @@ def between(lower: float | None, upper: float | None) -> str:
 
 
 def found_words(finding: Finding) -> str:
-    """The proved and the shown epsilon of a finding."""
+    """The range between the shown and the proved epsilon of a finding."""
     upper = None if finding.accounted is None else finding.accounted.epsilon
-    return between(None if finding.shown is None else finding.shown.epsilon, upper)
+    return range_text(None if finding.shown is None else finding.shown.epsilon, upper)
 
 
 def settings_words(settings: Mapping[str, object]) -> str:
-    """Settings as `auditor claims` takes them."""
+    """Settings as options of `auditor claims`."""
     flat: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -376,41 +377,43 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def claimed(claim: Claim) -> Said:
-    """Claimed epsilon, its scope, and whose figure it is if the paper does not print it."""
+def claim_fact(claim: Claim) -> Quantity:
+    """The claimed epsilon, its scope, and its origin if the paper does not print it."""
     scope = claim.scope
-    about = (f"for {brief_scope_words(scope)}", ADJACENCIES[scope.adjacency], basis_words(claim))
+    about = (f"for {pair_scope_words(scope)}", basis_words(claim))
     if math.isinf(claim.epsilon):
-        return Said("no epsilon", about[:2])
+        return Quantity("no epsilon", about[:1])
     support = (delta_words(claim.delta), *about)
-    return Said(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
+    return Quantity(f"≤ {number(claim.epsilon)}", tuple(filter(None, support)))
 
 
-def proved(finding: Finding) -> Said:
-    """The proof in the scope of a finding; "nothing" if no finite epsilon is proved."""
+def proof_fact(finding: Finding) -> Quantity:
+    """The upper bound in the scope of a finding; "nothing" without a proof."""
     proof = finding.accounted
     if proof is None:
-        return Said("nothing")
+        return Quantity("nothing")
     endless = math.isinf(proof.epsilon)
-    value = "no finite epsilon" if endless else f"≤ {proved_of(finding, exactly=True)}"
-    return Said(value, _support(proof, finding.scope, ""))
+    value = "no finite epsilon" if endless else f"≤ {proved_text(finding, exactly=True)}"
+    return Quantity(value, _support(proof, finding.scope, ""))
 
 
-def measured(finding: Finding) -> Said:
-    """Lower bound in the scope of a finding."""
-    return shown(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
+def measured_fact(finding: Finding) -> Quantity:
+    """The lower bound in the scope of a finding."""
+    return bound_fact(finding.measured, finding.scope, _epsilons(finding.claim, finding.accounted))
 
 
-def shown(bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()) -> Said:
-    """Lower bound; its own scope is said where it is not the ``scope`` in question.
+def bound_fact(
+    bound: Bound | None, scope: Scope | None = None, beside: Sequence[float] = ()
+) -> Quantity:
+    """A lower bound, with its own scope unless that is ``scope``.
 
-    One of ``beside``, epsilons that are printed with it, is printed alike where it is equal.
+    ``beside`` are epsilons that are printed with it: an equal one is printed alike.
     """
     if bound is None:
-        return Said("nothing")
+        return Quantity("nothing")
     endless = math.isinf(bound.epsilon)
     value = "infinite" if endless else f"≥ {shown_words(bound, beside, exactly=True)}"
-    return Said(value, _support(bound, scope, support_words(bound)))
+    return Quantity(value, _support(bound, scope, support_words(bound)))
 
 
 def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
@@ -420,7 +423,7 @@ def _support(bound: Bound, scope: Scope | None, sure: str) -> tuple[str, ...]:
 
 
 def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
-    """The parts of a bound's witness by name, in the order in which they are read; none without."""
+    """Name and text of each part of a bound's distinguishing event, in reading order."""
     witness = measured.witness
     if witness is None:
         return
@@ -428,7 +431,7 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
     yield "input b", witness.input_b
     yield "output", witness.output
     pair = (probability_words(measured, p) for p in (witness.probability_a, witness.probability_b))
-    yield f"{outcome_words(measured).lower()} given a, b", ", ".join(pair)
+    yield f"{outcome_words(measured).lower()} under a, b", ", ".join(pair)
     yield "ratio", ratio_words(measured)
     if witness.copies > 1:
         yield "independent copies", f"{witness.copies:,}"
@@ -437,14 +440,14 @@ def witness_words(measured: Bound) -> Iterator[tuple[str, str]]:
 
 
 def probability_words(measured: Bound, value: float) -> str:
-    """A number of a witness; calculated, 0 and infinity may stand for what no double holds."""
+    """A probability of a witness; a calculated 0 or infinity may be an underflow or overflow."""
     if measured.samples is not None or math.isinf(measured.epsilon) or 0.0 < value < math.inf:
         return number(value)
     return "less than 1e-323" if value == 0.0 else "more than 1e308"
 
 
 def outcome_words(measured: Bound) -> str:
-    """The kind of a witness's two numbers: measured, else a density where one is above 1."""
+    """The kind of the two numbers of a witness: measured shares, densities or probabilities."""
     witness = measured.witness
     if measured.samples is not None or witness is None:
         return "Measured share"
@@ -452,7 +455,7 @@ def outcome_words(measured: Bound) -> str:
 
 
 def ratio_words(measured: Bound) -> str:
-    """The ratio of a witness's two probabilities, the larger over the smaller."""
+    """The ratio of a witness's two probabilities, the larger divided by the smaller."""
     witness = measured.witness
     if witness is None:
         return ""
@@ -462,14 +465,14 @@ def ratio_words(measured: Bound) -> str:
         if small > 0.0:
             ratio = large / small
             return f"{number(ratio)} as measured (log-ratio {number(math.log(ratio))})"
-        seen = "no draw of either input" if large == 0.0 else "no draw of one of the two inputs"
-        return f"not bounded by what was seen: {seen} gave it"
+        inputs = "either input" if large == 0.0 else "one of the two inputs"
+        return f"not bounded by the samples: no draw of {inputs} gave this output"
     if large == 0.0 and (endless or measured.epsilon == 0.0):
         return "0 to 0: this output never occurs"
     if small == 0.0 and endless:
         return "infinite: one of the two inputs can never give this output"
     if small == 0.0 or math.isinf(large):
-        text = "finite, but of numbers that no double holds"
+        text = "finite, but the probabilities exceed double precision"
         if measured.delta > 0.0 or endless:
             return text
         together = f"{witness.copies:,} independent copies at once: " if witness.copies > 1 else ""

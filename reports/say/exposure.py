@@ -1,6 +1,6 @@
-"""Exposure of each system to everyone who may look: what is shown and what is proved.
+"""The exposure of a system to each adversary: the shown and the proved epsilon, with their deltas.
 
-Both of one scope, the widest asked, with their deltas.
+Both are for one scope, the widest that was examined.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.sections import Section
 
 
 class Tone(StrEnum):
-    """How much is learned: the colour of a cell."""
+    """How much an adversary learns, as the colour of a cell."""
 
     BAD = "bad"
     OPEN = "open"
@@ -35,11 +35,13 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """The largest lower bound of one scope, and its least finite upper bound.
+    """The largest lower bound in one scope, and its smallest finite upper bound.
 
-    ``shown`` holds without an assumption, and may be that of a narrower scope, which this one
-    covers: who is told apart by less is told apart by more. ``claimed`` are the epsilons that are
-    claimed of the system: equal ones are printed alike.
+    scope: the scope.
+    shown: lower bound without assumptions, perhaps of a narrower scope that this one covers (an
+        adversary who distinguishes inputs with less also does so with more).
+    proved: upper bound.
+    claimed: claimed epsilons of the system; an equal epsilon is printed alike.
     """
 
     scope: Scope
@@ -49,26 +51,26 @@ class InScope:
 
     @property
     def label(self) -> str:
-        """The unit, the horizon and the delta, or both deltas."""
+        """The unit, the horizon, and the delta or both deltas."""
         known = (("shown", self.shown), ("proved", self.proved))
         deltas = {name: bound.delta for name, bound in known if bound is not None}
-        told = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
+        texts = [say.delta_words(delta) for delta in set(deltas.values()) if delta]
         if len(set(deltas.values())) > 1:
-            told = [f"{say.delta_words(delta)} ({name})" for name, delta in deltas.items()]
-        return ", ".join((self.scope.unit, self.scope.horizon, *told))
+            texts = [f"{say.delta_words(delta)} ({name})" for name, delta in deltas.items()]
+        return ", ".join((self.scope.unit, self.scope.horizon, *texts))
 
     @property
     def shown_words(self) -> str:
-        """The largest epsilon shown; empty if none is."""
+        """The largest epsilon shown; empty without a lower bound."""
         if self.shown is None:
             return ""
         beside = (*self.claimed, *(() if self.proved is None else (self.proved.epsilon,)))
-        said = say.shown_words(self.shown, beside)
-        return f"shown {said if math.isinf(self.shown.epsilon) else f'≥ {said}'}"
+        epsilon = say.shown_words(self.shown, beside)
+        return f"shown {epsilon if math.isinf(self.shown.epsilon) else f'≥ {epsilon}'}"
 
     @property
     def proved_words(self) -> str:
-        """The least epsilon proved; "nothing proved" if none is finite."""
+        """The smallest epsilon proved; "nothing proved" without a finite upper bound."""
         if self.proved is None:
             return "nothing proved"
         beside = () if self.shown is None else (self.shown.epsilon,)
@@ -76,29 +78,30 @@ class InScope:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The scope, what is shown in it, and what is proved: with a star, of an assumption."""
+        """The scope, the shown epsilon, and the proved one, with a star if it has an assumption."""
         star = " *" if self.proved is not None and self.proved.assumptions else ""
         return tuple(filter(None, (self.label, self.shown_words, self.proved_words + star)))
 
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """The knowledge of one observer about one system.
+    """The exposure of one system to one adversary.
 
-    ``told`` is the widest scope asked; and the one in which most is shown, if that is more.
-    ``others`` are the other scopes, wider ones first.
+    main: the widest scope, and the scope with the largest lower bound if that is larger.
+    others: the other scopes, wider ones first.
+    tone: the colour of the cell.
     """
 
-    told: tuple[InScope, ...]
+    main: tuple[InScope, ...]
     others: tuple[InScope, ...]
     tone: Tone
 
 
 def exposure(section: Section, vantage: Vantage) -> Exposure | None:
-    """The exposure from a vantage; None where no scope of it was asked."""
+    """The exposure of a system to a vantage; None if no scope of this vantage was examined."""
     findings = [finding for finding in section.findings if finding.scope.vantage is vantage]
     within = {id(finding.measured) for finding in findings}
-    judged = [finding for finding in findings if not finding.game]  # which is of fewer items
+    judged = [finding for finding in findings if not finding.game]  # a game has fewer items
     bounds = [
         bound
         for bound in shown_bounds(section)
@@ -107,12 +110,12 @@ def exposure(section: Section, vantage: Vantage) -> Exposure | None:
     scopes = dict.fromkeys([f.scope for f in judged] + [bound.scope for bound in bounds])
     if not scopes:
         return None
-    asked = [_in_scope(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
-    widest, loudest = asked[0], max(asked, key=_loudness)
-    told = (widest, loudest) if _loudness(loudest) > _loudness(widest) else (widest,)
+    every = [_in_scope(scope, judged, bounds) for scope in sorted(scopes, key=_width, reverse=True)]
+    widest, largest = every[0], max(every, key=_shown_epsilon)
+    first = (widest, largest) if _shown_epsilon(largest) > _shown_epsilon(widest) else (widest,)
     return Exposure(
-        told=told,
-        others=tuple(each for each in asked if each not in told),
+        main=first,
+        others=tuple(each for each in every if each not in first),
         tone=_tone(judged, max(bounds, key=lambda bound: bound.epsilon, default=None)),
     )
 
@@ -122,29 +125,29 @@ def _in_scope(scope: Scope, judged: Sequence[Finding], bounds: Sequence[Bound]) 
     finite = [proof for proof in proofs if proof is not None and math.isfinite(proof.epsilon)]
     covered = [bound for bound in bounds if scope.covers(bound.scope)]
     shown = max(covered, key=lambda bound: bound.epsilon, default=None)
-    # A proof at a larger delta says nothing of what is shown at a smaller one.
-    alike = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
-    proved = min(alike or finite, key=lambda proof: proof.epsilon, default=None)
+    # A proof at a larger delta is not comparable with a lower bound at a smaller one.
+    fitting = [proof for proof in finite if shown is not None and proof.delta <= shown.delta]
+    proved = min(fitting or finite, key=lambda proof: proof.epsilon, default=None)
     claimed = dict.fromkeys(f.claim.epsilon for f in judged if f.scope == scope)
     return InScope(scope=scope, shown=shown, proved=proved, claimed=tuple(claimed))
 
 
 def _width(scope: Scope) -> tuple[int, int]:
-    """Larger for a wider unit, and of one unit for a longer horizon."""
+    """A sort key: larger for a wider unit, then for a longer horizon."""
     return list(Unit).index(scope.unit), list(Horizon).index(scope.horizon)
 
 
-def _loudness(asked: InScope) -> float:
-    return -1.0 if asked.shown is None else asked.shown.epsilon
+def _shown_epsilon(within: InScope) -> float:
+    return -1.0 if within.shown is None else within.shown.epsilon
 
 
-def _tone(asked: list[Finding], shown: Bound | None) -> Tone:
-    """Bad if a bit is shown to be guessed 99.9% of the time, calm if 90% is proved out of reach."""
+def _tone(findings: list[Finding], shown: Bound | None) -> Tone:
+    """Bad if a lower bound shows guesses 99.9% right at a bit, calm if all proofs forbid 90%."""
     if shown is not None and guess_probability(shown.epsilon) >= VACUOUS_GUESS:
         return Tone.BAD
     proved = [
         finding.accounted is not None
         and guess_probability(finding.accounted.epsilon, finding.accounted.delta) < LIKELY
-        for finding in asked
+        for finding in findings
     ]
     return Tone.CALM if proved and all(proved) else Tone.OPEN

@@ -1,11 +1,13 @@
-"""The words of attacks and of utility: what an attacker got, and how well a system recommends.
+"""The wording of attacks and of utility: what an attacker got, and how well a system recommends.
 
-A figure is shown to be better than guessing where its whole interval is, corrected for the number
-of the system's figures. A system is called useless where no figure is, none even as estimated,
-after a whole training. One that beats guessing is shown to beat its baseline (popularity, or user
-and item means) where the interval of a difference, taken user by user and corrected likewise, is on
-the better side. It learned nothing personal that helps where no difference is, even as estimated,
-and one interval is on the worse side.
+- A figure is shown to be better than guessing if its whole interval is, corrected for the number of
+  the system's figures.
+- A system is useless if, after a whole training, no figure is better than guessing, not even as
+  estimated.
+- A system that beats guessing is shown to beat its baseline (popularity, or user and item means) if
+  the interval of a difference, taken user by user and corrected likewise, is on the better side.
+- A system learned nothing personal that helps if no difference is on the better side, not even as
+  estimated, and the interval of one difference is on the worse side.
 """
 
 from __future__ import annotations
@@ -26,156 +28,159 @@ from fedrec_auditor.reports.record.rows import (
     UtilityRow,
 )
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say import TABLES, Table, brief, percent
+from fedrec_auditor.reports.say import TABLES, Table, percent, short_number
 
 BROKEN = "Somebody breaks the protocol:"
-"""How the note of an attack begins to say that it sees what the protocol hides."""
+"""First words of an attack's note about an adversary who sees what the protocol hides."""
 _GOT: Table = TABLES["got"]
 _AREAS: Table = TABLES["area"]
 _FOUND: Table = TABLES["found"]
 _OBJECTS: Table = TABLES["object"]
 _ATTRIBUTE = re.compile(r"(\w+) (macro F1\b|read for certain)")
 CUT = "Quick: trained for "
-"""How the note of a figure begins to say that the training was cut short."""
+"""First words of a figure's note about a training that was cut short."""
 ERRORS = ("MSE", "RMSE", "MAE")
 
 
 def object_words(row: AttackRow) -> str:
-    """The object of a figure, in a word or few."""
+    """The object of an attack's figure, such as "users' histories"."""
     if attribute := _ATTRIBUTE.match(row.metric):
         return attribute[1].replace("_", " ")
     return _OBJECTS.get(row.family, row.metric)
 
 
 def beyond_protocol(row: AttackRow) -> bool:
-    """Whether it sees what the protocol hides from everybody."""
+    """Whether the adversary of an attack sees what the protocol hides from everybody."""
     return BROKEN in row.note
 
 
 def beside_words(row: UtilityRow) -> str:
-    """The baseline beside a figure, with the interval of the difference."""
+    """The baseline of a figure, with the interval of the difference."""
     if row.baseline is None:
         return "none"
     difference = ends_words(row.baseline.difference)
-    return f"{row.baseline.name} {brief(row.baseline.value)}, difference {difference}"
+    return f"{row.baseline.name} {short_number(row.baseline.value)}, difference {difference}"
 
 
 def trainings_words(rows: Iterable[AttackRow | UtilityRow]) -> str:
-    """The trainings that figures are of: "of this training", or "over 3 trainings"."""
+    """The trainings behind figures: "of this training", or "over 3 trainings"."""
     counts = sorted({row.trainings for row in rows})
     if counts[-1] == 1:
         return "of this training"
-    least = f"{counts[0]} to " if len(counts) > 1 else ""
-    return f"over {least}{counts[-1]} trainings"
+    fewest = f"{counts[0]} to " if len(counts) > 1 else ""
+    return f"over {fewest}{counts[-1]} trainings"
 
 
 def ends_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
-    """The interval of a figure."""
-    return f"[{brief(row.ci_low)}, {brief(row.ci_high)}]"
+    """The interval of a figure in brackets."""
+    return f"[{short_number(row.ci_low)}, {short_number(row.ci_high)}]"
 
 
 def interval_words(row: AttackRow | UtilityRow | FurtherFigure) -> str:
     """A figure with its interval."""
-    return f"{brief(row.value)} {ends_words(row)}"
+    return f"{short_number(row.value)} {ends_words(row)}"
 
 
 def got_words(row: AttackRow) -> str:
-    """The gain of an attacker in plain words, and the guess without the uploads."""
-    said = gain_words(row, row.value)
+    """A clause on what an attacker got, and the same figure without the uploads."""
+    gained = gain_words(row, row.value)
     if row.baseline is None:
-        return said
-    short = _figure(row, row.baseline)
-    return f"{said}, {short} without the uploads"
+        return gained
+    return f"{gained}; without the uploads: {_figure(row, row.baseline)}"
 
 
 def gain_words(row: AttackRow, value: float) -> str:
-    """The gain of an attacker who reaches ``value`` of a row's metric, in plain words."""
-    share, plain = _share(value), brief(value)
+    """A clause on what an attacker got who reaches ``value`` of a row's metric."""
+    share, plain = _share(value), short_number(value)
     if row.metric in _GOT:
         return _GOT[row.metric].format(share=share, value=plain)
     if row.family in _AREAS and row.metric == "AUC":
         return _AREAS[row.family].format(share=share)
     alarms = re.match(r"TPR at FPR ([\d.]+)$", row.metric)
     if row.family in _FOUND and alarms is not None:
-        found = _FOUND[row.family].format(share=share)
-        return f"{found} with {_share(float(alarms[1]))} false alarms"
+        members = _FOUND[row.family].format(share=share)
+        return f"{members}, at a false-alarm rate of {_share(float(alarms[1]))}"
     attribute = _ATTRIBUTE.match(row.metric)
     if attribute is None:
-        return f"{row.metric} is {plain}"
+        return f"the attack reaches {row.metric} {plain}"
     name = attribute[1].replace("_", " ")
     if attribute[2] == "macro F1":
-        return f"a user's {name} is guessed with macro F1 {plain}"
-    how = "rightly" if row.baseline else "for certain"  # which no wrong reading is
-    return f"the {name} of {round(value * row.n):,} of {row.n:,} senders is read {how}"
+        return f"the attacker guesses a user's {name} with a macro F1 of {plain}"
+    how = "correctly" if row.baseline else "for certain"  # a certain reading is never wrong
+    return f"the attacker reads the {name} of {round(value * row.n):,} of {row.n:,} senders {how}"
 
 
 def _figure(row: AttackRow, value: float) -> str:
-    """A figure of a row as its words have it: in percent, or as it is."""
+    """A value of a row's metric in the format of ``gain_words``: in percent, or as a number."""
     in_percent = "{share}" in _GOT.get(row.metric, "") or (
         row.family in _AREAS and row.metric.startswith(("AUC", "TPR"))
     )
-    return _share(value) if in_percent else brief(value)
+    return _share(value) if in_percent else short_number(value)
 
 
 def _share(value: float) -> str:
-    return percent(value) if 0.0 <= value <= 1.0 else brief(value)
+    return percent(value) if 0.0 <= value <= 1.0 else short_number(value)
 
 
 def risk_words(row: AttackRow) -> str:
-    """How differently users are at risk, in quantiles over them and by groups; nobody is named."""
+    """The spread of risk over users, in quantiles and by groups, without naming anybody."""
     assert row.users is not None
     users = row.users
-    found = sorted((float(level.rstrip("%")), one) for level, one in users.quantiles.items())
-    if not found:
+    levels = sorted((float(level.rstrip("%")), point) for level, point in users.quantiles.items())
+    if not levels:
         return ""
-    (least, low), (most, high) = found[0], found[-1]
-    half = next((one for level, one in found if level == 50.0), low)
+    (lowest, low), (highest, high) = levels[0], levels[-1]
+    half = next((point for level, point in levels if level == 50.0), low)
     if low.value == high.value:
-        return f"all alike, {users.success} {brief(low.value)}. ({row.attack}, {row.vantage})"
-    said = (
-        f"{users.success}: {brief(half.value)} or more for half of the users, {brief(high.value)} "
-        f"{ends_words(high)} or more for the most exposed {brief(100 - most)}%, "
-        f"{brief(low.value)} or less for the least exposed {brief(least)}%"
+        value = short_number(low.value)
+        return f"all users alike: {users.success} {value}. ({row.attack}, {row.vantage})"
+    spread = (
+        f"{users.success}: {short_number(half.value)} or more for half of the users, "
+        f"{short_number(high.value)} "
+        f"{ends_words(high)} or more for the most exposed {short_number(100 - highest)}%, "
+        f"{short_number(low.value)} or less for the least exposed {short_number(lowest)}%"
     )
     if users.sure is not None:
-        said += f"; of {_share(users.sure.value)} of the users it is 0.9 or more"
-    chance = " Each user is judged by few items: part of the spread is chance."
+        spread += f"; 0.9 or more for {_share(users.sure.value)} of the users"
+    chance = " Each user is judged by few items, so that part of the spread is chance."
     few = chance if row.family in _AREAS else ""
-    return f"{said}.{few}{_unequal(users)} ({row.attack}, {row.vantage})"
+    return f"{spread}.{few}{_unequal(users)} ({row.attack}, {row.vantage})"
 
 
 def _unequal(users: UsersRow) -> str:
-    """The groups that are hit hardest and least, where their intervals are apart."""
-    named = [(one, f"{alike}: {name} {interval_words(one)}") for alike, name, one in users.means]
+    """The most and the least exposed group; empty if their intervals overlap."""
+    named = [(mean, f"{trait}: {name} {interval_words(mean)}") for trait, name, mean in users.means]
     if not named:
         return ""
-    least, most = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
-    if least[0].ci_high >= most[0].ci_low:
+    low, high = (f(named, key=lambda pair: pair[0].value) for f in (min, max))
+    if low[0].ci_high >= high[0].ci_low:
         return ""
-    return f" Hit hardest: {most[1]}; least: {least[1]}."
+    return f" Most exposed group: {high[1]}; least exposed: {low[1]}."
 
 
 def baseline_words(row: AttackRow) -> str:
-    """All baselines of an attack by name, or the one it has."""
-    named = "; ".join(f"{name} {brief(value)}" for name, value in sorted(row.baselines.items()))
-    return named or ("none" if row.baseline is None else brief(row.baseline))
+    """All baselines of an attack by name, or its only baseline."""
+    named = "; ".join(
+        f"{name} {short_number(value)}" for name, value in sorted(row.baselines.items())
+    )
+    return named or ("none" if row.baseline is None else short_number(row.baseline))
 
 
 def further_words(row: AttackRow) -> str:
     """The figure from the true interactions, and further figures with their intervals."""
-    further = [f"{name} {interval_words(one)}" for name, one in sorted(row.further.items())]
+    further = [f"{name} {interval_words(figure)}" for name, figure in sorted(row.further.items())]
     if row.from_interactions is not None:
-        further.insert(0, f"from the true interactions {brief(row.from_interactions)}")
+        further.insert(0, f"from the true interactions {short_number(row.from_interactions)}")
     return "; ".join(further)
 
 
 def beats_guessing(rows: Sequence[UtilityRow]) -> bool:
-    """Whether an interval lies wholly on the better side of what a guess gets, of all at once."""
+    """Whether an interval, corrected for all rows, lies wholly on the better side of guessing."""
     return any(_better(row, *at_once(row, len(rows), row.confidence)) for row in rows)
 
 
 def widening(confidence: float, rows: int) -> float:
-    """The factor by which a half-width grows that is to hold for all of so many rows at once.
+    """The factor by which half-widths must grow so that ``rows`` intervals hold together.
 
     Bonferroni's correction, by quantiles of the normal distribution.
 
@@ -187,7 +192,7 @@ def widening(confidence: float, rows: int) -> float:
 
 
 def at_once(row: UtilityRow | FurtherFigure, rows: int, confidence: float) -> tuple[float, float]:
-    """The limits of a figure, moved so that those of so many rows hold at once."""
+    """The limits of a figure, moved so that the limits of ``rows`` rows hold together."""
     wider = widening(confidence, rows)
     return (
         row.value - wider * max(0.0, row.value - row.ci_low),
@@ -196,7 +201,7 @@ def at_once(row: UtilityRow | FurtherFigure, rows: int, confidence: float) -> tu
 
 
 def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
-    """The figure to name: one the paper prints if any, of the first kind, at the largest cutoff."""
+    """The figure to quote, printed in the paper if any is: the first kind at its largest cutoff."""
     printed = [row for row in rows if row.paper_value is not None] or list(rows)
     if not printed:
         return None
@@ -206,58 +211,59 @@ def telling(rows: Sequence[UtilityRow]) -> UtilityRow | None:
 
 
 def utility_line(section: Section, record: Contents) -> str:
-    """How well a system recommends, in a line; empty where it was not measured.
+    """The utility of a system on one line; empty if it was not measured.
 
-    It says whether it was trained under settings that learn. The unprotected version is named where
-    the audit has it and changed the settings of neither.
+    The line states whether the training had settings that learn. It quotes the unprotected version
+    if the audit has it and changed the settings of neither.
     """
     row = telling(section.utility)
     if row is None:
         return ""
     guess = "for guessing the mean rating" if row.metric in ERRORS else "at random"
-    beside = [f"{say.brief(row.random)} {guess}"]
+    beside = [f"{say.short_number(row.random)} {guess}"]
     if row.baseline is not None:
-        beside.insert(0, f"{say.brief(row.baseline.value)} by {row.baseline.name}")
+        beside.insert(0, f"{say.short_number(row.baseline.value)} by {row.baseline.name}")
     if row.paper_value is not None:
-        beside.append(f"{say.brief(row.paper_value)} in the paper, under its own conditions")
+        beside.append(f"{say.short_number(row.paper_value)} in the paper, under its own conditions")
     settings = record.plan.get("settings")
     settings = settings if isinstance(settings, Mapping) else {}
     changed = not settings.keys().isdisjoint((row.target, row.unprotected))
     own = settings.get(row.target, {})
-    # Some systems learn as printed, or by no settings that are known: theirs say no more than this.
+    # A system without further settings learns as printed, or by no known settings.
     under = ", under settings that learn" if own.get("learns") and len(own) > 1 else ""
-    asked = ("" if changed else row.unprotected, row.metric, row.protocol)
+    key = ("" if changed else row.unprotected, row.metric, row.protocol)
     beside += [
-        f"{say.brief(other.value)} without protection ({other.target})"
+        f"{say.short_number(other.value)} without protection ({other.target})"
         for other in record.utility
-        if (other.target, other.metric, other.protocol) == asked
+        if (other.target, other.metric, other.protocol) == key
     ]
-    said = (
-        f"{row.metric} {say.brief(row.value)} {ends_words(row)} "
+    line = (
+        f"{row.metric} {say.short_number(row.value)} {ends_words(row)} "
         f"({row.protocol}; {trainings_words([row])}){under}, against {'; '.join(beside)}."
     )
-    return f"{said} {_verdict(section)[1]}".strip()
+    return f"{line} {_verdict(section)[1]}".strip()
 
 
 def cut_short(section: Section) -> str:
-    """How many of how many rounds a quick audit trained; empty if all."""
+    """The trained and the full number of rounds of a quick audit; empty if it trained all."""
     notes = (row.paper_note.partition(CUT)[2] for row in section.utility)
     return next((note.partition(" rounds")[0] for note in notes if note), "")
 
 
 def shortfall(section: Section) -> str:
-    """The level a system does not beat, with the figure to name; empty if all, or not measured."""
-    row, (than, said) = telling(section.utility), _verdict(section)
-    if row is None or not said:
+    """The level that a system does not beat, with the figure to quote; empty without one."""
+    row, (level, verdict) = telling(section.utility), _verdict(section)
+    if row is None or not verdict:
         return ""
-    beaten_by = row.baseline.value if row.baseline and row.baseline.name == than else row.random
-    return f"utility: {row.metric} {say.brief(row.value)}, by {than} {say.brief(beaten_by)}. {said}"
+    value = row.baseline.value if row.baseline and row.baseline.name == level else row.random
+    figures = f"{row.metric} {say.short_number(row.value)}, {level} {say.short_number(value)}"
+    return f"utility: {figures}. {verdict}"
 
 
 def _verdict(section: Section) -> tuple[str, str]:
-    """The level that no figure beats, guessing or the baseline, and a sentence; empty if one does.
+    """The level that no figure beats, guessing or the baseline, and a sentence; else empty texts.
 
-    ``sure`` says that none is, rather than that none is shown to be.
+    If ``sure``, the sentence denies that a figure is better, else that one is shown to be better.
     """
     rows = section.utility
     gaps = [_gap(row, row.baseline, len(rows)) for row in rows if row.baseline is not None]
@@ -265,28 +271,28 @@ def _verdict(section: Section) -> tuple[str, str]:
         than, sure = "guessing", not any(_better(row, row.value, row.value) for row in rows)
         finding = section.headline_finding
         promises = finding is not None and 0.0 < finding.claim.epsilon < math.inf
-        so, unsure = f"useless {'at this epsilon' if promises else 'here'}", ""
+        so, unsure = f"the system is useless {'at this epsilon' if promises else 'here'}", ""
     elif gaps and all(low <= 0.0 for low, _, _ in gaps):
         than = next(row.baseline.name for row in rows if row.baseline is not None)
         sure = all(value <= 0.0 for _, value, _ in gaps) and any(high < 0.0 for *_, high in gaps)
-        so = "it learned nothing personal that helps"
-        unsure = ": it may have learned nothing personal that helps"
+        so = "the system learned nothing personal that helps"
+        unsure = ": the system may have learned nothing personal that helps"
     else:
         return "", ""
-    of_all = "It is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
+    no_figure = "The figure is not" if len(rows) == 1 else f"None of its {len(rows)} figures is"
     if after := cut_short(section):
         return than, (
-            f"{of_all} shown to be better than {than} after {after} rounds; whether the whole "
-            "training is, a full audit tells."
+            f"{no_figure} shown to be better than {than} after {after} rounds; a full audit shows "
+            "whether the whole training is."
         )
-    told = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
-    return than, f"{of_all} {told}."
+    verdict = f"better than {than}: {so}" if sure else f"shown to be better than {than}{unsure}"
+    return than, f"{no_figure} {verdict}."
 
 
 def _gap(row: UtilityRow, baseline: Baseline, rows: int) -> tuple[float, float, float]:
-    """How far the figure is ahead of its baseline: at least, as estimated and at most.
+    """The advantage of a figure over its baseline: lower limit, estimate and upper limit.
 
-    All ``rows`` intervals hold at once.
+    The limits of all ``rows`` figures hold together.
     """
     gap = baseline.difference
     low, high = at_once(gap, rows, row.confidence)

@@ -1,9 +1,9 @@
-"""What continuous integration reads of a record: SARIF 2.1.0 (OASIS) and JUnit XML.
+"""Renders a record for continuous integration: SARIF 2.1.0 (OASIS) and JUnit XML.
 
-A result of SARIF is about a system, not a line of a file: its place is a logical location. The
-physical one beside it, the record or the code that was tested, is there because GitHub refuses
-results without one. Elements of JUnit follow the schema that Jenkins publishes: properties first;
-in a test case error or failure comes before system-out.
+A result of SARIF is about a system, not a line of a file: it has a logical location. It also has a
+physical location, the record or the tested code, because GitHub refuses results without one.
+Elements of JUnit follow the schema that Jenkins publishes: properties come first; in a test case
+error or failure comes before system-out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedrec_auditor.accountants.verdict import (
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.leaks import Severity, leaks
 from fedrec_auditor.reports.record.rows import CheckRow, Contents, Finding
-from fedrec_auditor.reports.say.glance import gated, glances
+from fedrec_auditor.reports.say.summary import gated, summarize_systems
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -39,23 +39,27 @@ LEVELS = {
     Verdict.UNSUBSTANTIATED: "note",
     Verdict.INCONCLUSIVE: "note",
 }
-"""The level of a result of SARIF; other verdicts are no result there."""
+"""The SARIF level of a verdict; other verdicts give no result."""
 _LEAK, _CHECK, _UNKNOWN = "LEAK", "CHECK", "NOT ASSESSED"
 _RULES = {
     **{str(verdict): (level, verdict.meaning) for verdict, level in LEVELS.items()},
-    _LEAK: ("warning", say.fill_phrase("rule", _LEAK)),
-    _UNKNOWN: ("note", say.fill_phrase("rule", _UNKNOWN)),
-    _CHECK: ("error", say.fill_phrase("rule", _CHECK)),
+    _LEAK: ("warning", say.fill_text("rule", _LEAK)),
+    _UNKNOWN: ("note", say.fill_text("rule", _UNKNOWN)),
+    _CHECK: ("error", say.fill_text("rule", _CHECK)),
 }
-"""The rules of SARIF in their order: the level of their results, and what they mean."""
+"""The rules of SARIF in their order: the level of their results, and their meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A thing that was looked at in a target, and what is said of it.
+    """A result of SARIF or a case of JUnit.
 
-    ``rule`` is what it breaks; ``name`` says which of a target's it is, from one audit to the next.
-    ``kind`` is the element of JUnit, "" of a case that passes, and ``out`` its output.
+    rule: the rule that it breaks.
+    target: the system.
+    name: identifies the result among those of the target, from one audit to the next.
+    message: text for a reader.
+    kind: element of JUnit, "" for a case that passes.
+    out: output of the case.
     """
 
     rule: str
@@ -72,7 +76,7 @@ def render_sarif(
     checks: Sequence[CheckRow] = (),
     place: tuple[str, int] = ("report.json", 1),
 ) -> bytes:
-    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, what is open notes.
+    """The record as SARIF 2.1.0: refuted claims are errors, leaks warnings, undecided claims notes.
 
     Failed ``checks`` are errors, too; ``place`` is the file of all results, and the line in it.
     """
@@ -120,7 +124,7 @@ def render_sarif(
 
 
 def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """The results of SARIF: what breaks a rule, whatever the gate fails on."""
+    """The results of SARIF: everything that breaks a rule, whatever the gate fails on."""
     for finding in record.findings:
         if finding.verdict in LEVELS:
             claim, scope, verdict = finding.claim, finding.scope, str(finding.verdict)
@@ -133,11 +137,11 @@ def _results(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterat
         row = leak.row
         name = f"{row.attack} {row.vantage} {row.metric}"
         yield _Result(_LEAK, row.target, name, f"{leak.words}.")
-    seen = glances(record, gate.leak_margin)
-    for glance in seen:
+    summaries = summarize_systems(record, gate.leak_margin)
+    for glance in summaries:
         if not glance.leaking and glance.leak.severity in (Severity.CRITICAL, Severity.HIGH):
             yield _Result(_LEAK, glance.section.target, "epsilon shown", f"{glance.exposed}.")
-    for glance in seen:
+    for glance in summaries:
         if glance.assessment.gap and (glance.section.attacks or glance.section.skipped):
             yield _Result(_UNKNOWN, glance.section.target, "", f"{glance.unknown}.")
     for check in checks:
@@ -152,20 +156,20 @@ def _mark(result: _Result) -> str:
 
 
 def _inert(text: str) -> str:
-    """Text as SARIF's messages take it: braces are placeholders there, ``[a](b)`` is a link."""
+    """``text`` escaped for a SARIF message, where braces are placeholders and ``[a](b)`` a link."""
     return say.legal(text).replace("](", "] (").replace("{", "{{").replace("}", "}}")
 
 
 def render_junit(
     record: Contents, gate: Gate = DEFAULT_GATE, checks: Sequence[CheckRow] = ()
 ) -> bytes:
-    """The record as JUnit XML, and a test case for each of ``checks``.
+    """The record as JUnit XML, with a test case for each of ``checks``.
 
-    A finding that ``gate`` fails is a failure, and so is VIOLATED at any level. One from which
-    nothing follows, UNSOUND or INCONCLUSIVE, is an error, and so is whatever kept the audit from
-    being completed. With ``--fail-on leak`` each leak is a failure, too, and at a level of
-    severity or leaks each system that reaches it; one that was not assessed is an error. NO CLAIM,
-    and what is allowed of INCONCLUSIVE and of not assessed, are skipped.
+    - failure: a finding that ``gate`` fails; VIOLATED at any level; with ``--fail-on leak`` each
+      leak; at a level of severity or leaks each system that reaches it.
+    - error: UNSOUND and INCONCLUSIVE, from which nothing follows; errors that kept the audit from
+      being completed; a system that was not assessed.
+    - skipped: NO CLAIM; INCONCLUSIVE and not assessed where the gate allows them.
     """
     suite = ET.Element("testsuite", name="privacy audit")
     properties = ET.SubElement(suite, "properties")
@@ -178,13 +182,13 @@ def render_junit(
         names[each.target, each.name] += 1
         count = names[each.target, each.name]
         name = f"{each.name} #{count}" if count > 1 else each.name
-        told = {"classname": say.legal(each.target), "name": say.legal(name), "time": "0"}
-        case = ET.SubElement(suite, "testcase", told)
+        attributes = {"classname": say.legal(each.target), "name": say.legal(name), "time": "0"}
+        case = ET.SubElement(suite, "testcase", attributes)
         if each.kind:
-            told = {"type": each.rule} if each.rule else {}
-            told["message"] = say.legal(each.message)
-            result = ET.SubElement(case, each.kind, told)
-            result.text = told["message"] if each.rule == "INCOMPLETE" else None
+            attributes = {"type": each.rule} if each.rule else {}
+            attributes["message"] = say.legal(each.message)
+            result = ET.SubElement(case, each.kind, attributes)
+            result.text = attributes["message"] if each.rule == "INCOMPLETE" else None
         if each.out:
             ET.SubElement(case, "system-out").text = say.legal(each.out)
     totals = {"tests": kinds.total(), "failures": kinds["failure"], "errors": kinds["error"]}
@@ -197,7 +201,7 @@ def render_junit(
 
 
 def _cases(record: Contents, gate: Gate, checks: Sequence[CheckRow]) -> Iterator[_Result]:
-    """The cases of JUnit: all that was looked at, and what the gate says of it."""
+    """The cases of JUnit: everything that was examined, with its outcome under the gate."""
     for finding in record.findings:
         code, verdict, kind = gate.code([finding.verdict]), finding.verdict, ""
         if code or verdict is Verdict.VIOLATED:
@@ -232,8 +236,8 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"{finding.verdict}{flag and f' ({flag})'}: {finding.reason}"
     yield f"claim: {finding.claim.statement} ({finding.claim.source})"
     yield say.claimed_guess_words(finding.claim)
-    yield f"proved: {say.proved(finding)}"
-    yield f"shown: {say.measured(finding)}"
+    yield f"proved: {say.proof_fact(finding)}"
+    yield f"shown: {say.measured_fact(finding)}"
 
 
 def _properties(record: Contents) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Tables and figures of a record as files of their own: CSV with every column, SVG by light."""
+"""Writes tables and figures of a record to files: CSV with every column, SVG in light colours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.rows import Contents, Finding, flat
 
 TABLES = ("findings", "attacks", "utility", "measurements", "skipped")
-"""The tables by the names of the record's parts."""
+"""Names of the tables, which are parts of the record."""
 
 
 def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Write NAME.csv for each table, empty ones too; gives the names.
+    """Writes NAME.csv for each table, also an empty one; returns the names.
 
-    InputError if the directory cannot be written.
+    Raises InputError if the directory cannot be written.
     """
     store.check_writable(directory)
     store.write_all(
@@ -34,11 +34,12 @@ def write_tables(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def csv_table(record: Contents, name: str) -> str:
-    """Every row and column of a table, a part under its name: ``claim.epsilon``.
+    """A table as CSV with every row and column, except for curves, which are in report.json only.
 
-    Texts stand on one line, behind a ' where a spreadsheet would take them for a formula; curves in
-    report.json only. What is none is empty, infinite "inf". The epsilon and delta of a claim are
-    empty in a scope in which nothing is claimed.
+    - A part of a row has columns of the form ``claim.epsilon``.
+    - A text is on one line, behind a ' if a spreadsheet would take it for a formula.
+    - None is empty, infinity "inf".
+    - The epsilon and delta of a claim are empty in a scope in which nothing is claimed.
     """
     parts = getattr(record, name)
     rows = flat(parts)
@@ -65,7 +66,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         value = "; ".join(map(str, value))
     elif isinstance(value, dict):
-        value = "; ".join(f"{name} {one}" for name, one in value.items())
+        value = "; ".join(f"{name} {entry}" for name, entry in value.items())
     if not isinstance(value, str):
         return value
     text = say.printable(value)
@@ -78,9 +79,9 @@ _MARGIN = 10.0
 
 
 def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
-    """Write each figure to ``directory`` as NAME.svg; gives the names.
+    """Writes each figure to ``directory`` as NAME.svg; returns the names.
 
-    InputError if the directory cannot be written.
+    Raises InputError if the directory cannot be written.
     """
     drawn = {each.name: standalone(each) for each in figures(record)}
     store.check_writable(directory)
@@ -89,13 +90,13 @@ def write_pictures(record: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def standalone(drawing: Picture) -> str:
-    """The figure as a file: with its size, a title, a white ground and colours instead of names."""
+    """The figure as an SVG file: with its size, a title, a white background and literal colours."""
     palette = light_palette()
     body = drawing.svg.partition(">")[2].removesuffix("</svg>")
     box = drawing.svg.partition('viewBox="')[2].partition('"')[0]
     x, y, width, height = map(float, box.split())
     x, y, width, height = x - _MARGIN, y - _MARGIN, width + 2 * _MARGIN, height + 2 * _MARGIN
-    painted = re.sub(r"var\(--([\w-]+)\)", lambda found: palette[found[1]], body)
+    painted = re.sub(r"var\(--([\w-]+)\)", lambda match: palette[match[1]], body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:g}" height="{height:g}" '
         f'viewBox="{x:g} {y:g} {width:g} {height:g}" font-family="{_FONTS}">'
@@ -107,6 +108,6 @@ def standalone(drawing: Picture) -> str:
 
 @cache
 def light_palette() -> Mapping[str, str]:
-    """The colours of the report by light, by name."""
+    """The colours of the report's light scheme, by name."""
     first = _STYLE.read_text(encoding="utf-8").split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", first))

@@ -1,4 +1,4 @@
-"""The record as one HTML file that needs nothing else: style and drawings inline, no script."""
+"""Renders a record as one self-contained HTML file: style and drawings inline, no script."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fedrec_auditor.reports.record.leaks import SEVERITY_RULE, claim_severity
 from fedrec_auditor.reports.record.rows import Contents
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.say.exposure import exposure
-from fedrec_auditor.reports.say.glance import glances, hidden_words, shares
+from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, tally
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
 AT_ONCE = 9
-"""Systems whose rows are shown at once; those of the others are folded."""
+"""Number of systems whose rows are not folded."""
 _EPSILONS = (0.1, 1.0, 2.5, 7.0)
-"""Epsilons whose meaning the page says first."""
+"""Epsilons that the page explains by success rates of a guess."""
 _FOLDER = Path(__file__).parent / "templates"
 
 
@@ -54,13 +54,16 @@ def _environment() -> Environment:
         verdicts=tuple(Verdict),
     )
     environment.filters.update(
-        brief=say.brief, capitalized=say.capitalized, duration=say.duration, percent=say.percent
+        brief=say.short_number,
+        capitalized=say.capitalized,
+        duration=say.duration,
+        percent=say.percent,
     )
     return environment
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
-    """``plan`` as TOML, a line a key in their order; what is None is left out.
+    """``plan`` as TOML with one line per key, sorted; a value of None is left out.
 
     >>> print(plan_text({"targets": ["fcf"], "quick": True, "runs": None, "confidence": 0.95}))
     confidence = 0.95
@@ -87,24 +90,24 @@ def _value(value: Any) -> str:
 
 
 def render(record: Contents) -> str:
-    """The whole report. The same record gives the same bytes."""
-    seen, places = glances(record), anchors(record)
+    """The whole report as HTML; the same record gives the same bytes."""
+    summaries, places = summarize_systems(record), anchors(record)
     plan = record.model_dump(mode="json")["plan"]
     page = fill_template(
         "report.html.j2",
         record=record,
         plan=plan_text(plan),
-        shares=shares(record),
+        shares=tally(record),
         hidden=hidden_words(record),
-        glances=seen,
+        glances=summaries,
         exposures=[
             (glance, [exposure(glance.section, vantage) for vantage in Vantage])
-            for glance in seen
+            for glance in summaries
             if glance.section.findings
         ],
         parts=[
             (glance, system_document(record, glance, places[glance.section.target]))
-            for glance in seen
+            for glance in summaries
         ],
         sources=sorted({(row.attack, row.reference) for row in record.attacks}),
         guesses=[(say.number(each), guess_probability(each)) for each in _EPSILONS],

@@ -18,34 +18,34 @@ from fedrec_auditor.reports.documents.report import report_document
 from fedrec_auditor.reports.record.rows import Contents
 
 _OBEYED = re.compile(r"([\\`*|~]|(?<![^\W_])_|_(?![^\W_])|\[(?=\^)|(?<=!)\[|^[-+=\[])")
-"""What Markdown obeys, where it does: an underscore within a word is none."""
+"""Characters that Markdown interprets in their place, which an underscore within a word is not."""
 _LISTED = re.compile(r"^(\d{1,9})([.)])(?=\s|$)")
 _LINKED = re.compile(r"([<>&]|\](?=[(\[:])|:(?=//|\w+:)|(?<!\w)[@#](?=\w)|^#)")
-"""What HTML obeys, and what would link, name or notify somebody: told by its number."""
+"""Characters that HTML interprets, and such that link, mention or notify; written by number."""
 _DEEPEST = 6
 
 
 def render(record: Contents) -> str:
-    """The whole record, a section a target."""
+    """The whole record as Markdown, with one section per target."""
     return write(report_document(record))
 
 
 def write(part: Passage) -> str:
-    """A document, its title as the first heading; the places of its parts are anchors."""
+    """A document as Markdown: the title is the first heading, addresses of parts are anchors."""
     return "\n".join(_part(part, 1)) + "\n"
 
 
 def escape(text: str) -> str:
-    """``text`` on one line, with nothing in it that Markdown or HTML would obey.
+    """``text`` on one line, with escapes where Markdown or HTML would interpret a character.
 
-    No more is escaped than must be, so that a reader of the file finds what it says.
+    Only necessary characters are escaped, so that the file itself stays readable.
 
     >>> print(escape("dplcf-ap (calculated): 2 * [0.5, 0.6] of <b>"))
     dplcf-ap (calculated): 2 \\* [0.5, 0.6] of &#60;b&#62;
     """
     line = " ".join(say.legal(text).split())
     line = _LISTED.sub(r"\1\\\2", _OBEYED.sub(r"\\\1", line))
-    return _LINKED.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _LINKED.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 def _part(part: Passage, level: int) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
     elif isinstance(block, Listing):
         yield from (f"- {escape(text)}" for text in block.texts)
     elif isinstance(block, Facts):
-        yield from (f"- **{escape(name)}**: {escape(str(said))}" for name, said in block.rows)
+        yield from (f"- **{escape(name)}**: {escape(str(text))}" for name, text in block.rows)
     elif isinstance(block, Grid):
         if block.caption:
             yield from (escape(f"{block.caption}."), "")

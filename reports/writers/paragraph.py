@@ -1,4 +1,4 @@
-"""Paragraphs of a terminal: wrapped between words, with a label and a hanging indent."""
+"""Paragraphs for a terminal: wrapped between words, with a label and a hanging indent."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 FULL = 100
-"""Columns of text that goes to no terminal."""
+"""Columns of text that does not go to a terminal."""
 LONGEST = 160
-"""Columns of a terminal that are used at most: lines beyond are hard to follow."""
+"""Maximum number of columns used on a terminal: longer lines are hard to read."""
 
 
 def columns() -> int:
-    """How wide to print: as the terminal is, up to ``LONGEST``; ``FULL`` where there is none."""
+    """The columns to fill on standard output: the terminal's up to ``LONGEST``, else ``FULL``."""
     if not sys.stdout.isatty():
         return FULL
     return min(LONGEST, shutil.get_terminal_size().columns)
 
 
 def width_of(console: Console) -> int:
-    """The columns of a console to fill, likewise."""
+    """The columns to fill on a console: its own, up to ``LONGEST``, or ``FULL`` in a log."""
     return min(LONGEST, console.width) if console.is_terminal else FULL
 
 
 def paragraph(text: str, width: int, *, label: str = "", indent: int = 0, hang: int = 0) -> str:
-    """``text`` in lines of ``width`` columns, in which no word is cut.
+    """``text`` wrapped into lines of ``width`` columns without cutting a word.
 
-    The first begins with ``label`` behind ``indent`` blanks, the others ``hang`` columns further
-    in; a label that is longer than that stands before the text all the same. A word longer than a
-    line has one of its own.
+    The first line begins with ``indent`` blanks and the ``label``, padded to ``hang`` columns; the
+    other lines are indented by ``indent + hang`` columns. A word longer than a line gets its own
+    line.
 
     >>> print(paragraph("Epsilon is at least 25.4.", 22, label="bound", indent=2, hang=8))
       bound   Epsilon is
@@ -65,28 +65,28 @@ def print_hanging(
     hang: int | None = None,
     style: str = "",
 ) -> None:
-    """Print a ``paragraph`` that hangs below the end of its label, or by ``hang`` columns.
+    """Prints a ``paragraph`` whose further lines hang below the text, or by ``hang`` columns.
 
-    It is wrapped in a log, too.
+    The paragraph is wrapped in a log, too.
     """
     hang = len(label) + bool(label) if hang is None else hang
-    said = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
-    print_text(console, said, style)
+    wrapped = paragraph(text, width_of(console), label=label, indent=indent, hang=hang)
+    print_text(console, wrapped, style)
 
 
 def print_each(
     console: Console, lines: Iterable[str], label: str, style: str = "", indent: int = 0
 ) -> None:
-    """Print lines below each other, the same label before each."""
+    """Prints lines below each other, each with the same label."""
     for line in lines:
         print_hanging(console, line, label, indent=indent, style=style)
 
 
 def print_line(console: Console, line: str, style: str = "") -> None:
-    """Print one line as it is, but for what a terminal would obey; a leading indent is kept."""
+    """Prints one line without control characters; a leading indent stays."""
     print_text(console, "  " * line.startswith(" ") + say.printable(line), style)
 
 
 def print_text(console: Console, text: str | Text, style: str = "") -> None:
-    """Print what is printable already, as it is."""
+    """Prints a text that is printable already, unchanged."""
     console.print(text, style=style, markup=False, highlight=False, soft_wrap=True, emoji=False)

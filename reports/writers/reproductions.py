@@ -1,4 +1,4 @@
-"""The page of reproductions: what papers print beside what we measure."""
+"""The page of reproductions: figures that papers print beside our measurements."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fedrec_auditor.reports.record.store import write_atomically
 
 _TITLE = "# What the papers print, and what we measure"
 _READ = (
-    "Each system is at its defaults where no note says otherwise; one seed, 95% intervals. F1 of "
-    "attackers is the macro average in column `ours`; the others stand beside."
+    "Each system has its default settings unless a note says otherwise; one seed, 95% intervals. "
+    "The F1 of attackers in column `ours` is the macro average; column `beside` has the others."
 )
 _HEAD = "| place | system | what | printed | ours | beside |\n|---|---|---|---|---|---|"
 
 
 class Page(Row):
-    """One paper's part of the page; ``left_out`` are parts that did not run, and why."""
+    """The part of one paper on the page; ``left_out`` are parts that did not run, and why."""
 
     name: str
     paper: str
@@ -27,7 +27,7 @@ class Page(Row):
 
 
 class Pages(Row):
-    """All of a run; ``command`` is how it is run again."""
+    """The pages of one run; ``command`` repeats the run."""
 
     command: str
     quick: bool
@@ -35,7 +35,7 @@ class Pages(Row):
 
 
 def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Path:
-    """Write ``reproductions.json`` and ``reproductions.md``; the path of the latter."""
+    """Writes ``reproductions.json`` and ``reproductions.md``; returns the path of the latter."""
     whole = Pages(command=command, quick=quick, pages=tuple(pages))
     write_atomically(out / "reproductions.json", lines(whole).encode())
     path = out / "reproductions.md"
@@ -44,7 +44,7 @@ def write(pages: Sequence[Page], out: Path, *, command: str, quick: bool) -> Pat
 
 
 def lines(whole: Pages) -> str:
-    """As JSON, a figure a line: what changed is seen line by line."""
+    """The pages as JSON with one line per figure, so that a diff shows each change."""
     head = whole.model_dump_json(exclude={"pages"})
     pages = (
         f'{page.model_dump_json(exclude={"rows"})[:-1]},"rows":[\n'
@@ -56,7 +56,10 @@ def lines(whole: Pages) -> str:
 
 
 def markdown(whole: Pages) -> str:
-    """The command, then a section a paper: remarks, a row a figure, and why figures differ."""
+    """The page as Markdown: the command, then one section per paper.
+
+    A section has remarks, one row per figure, and the reasons why figures differ.
+    """
     text = [_TITLE, f"Written by `{whole.command}`. {_READ}"]
     if whole.quick:
         text.append(
@@ -68,11 +71,11 @@ def markdown(whole: Pages) -> str:
         text.append(f"{page.paper}.")
         text += [f"- {line}" for line in page.remarks]
         text.append("\n".join([_HEAD, *map(_line, page.rows)]))
-        said: dict[str, dict[str, None]] = {}
+        notes: dict[str, dict[str, None]] = {}
         for row in page.rows:
             if row.note:
-                said.setdefault(row.note, {})[row.system] = None
-        text += [f"- {', '.join(systems)}: {note}" for note, systems in said.items()]
+                notes.setdefault(row.note, {})[row.system] = None
+        text += [f"- {', '.join(systems)}: {note}" for note, systems in notes.items()]
         text += [f"- Not run: {line}" for line in page.left_out]
     return "\n\n".join(text) + "\n"
 

@@ -1,4 +1,4 @@
-"""Records, findings, the catalogue, sweeps and comparisons in the terminal, or in a log."""
+"""Prints records, findings, the catalogue, sweeps and comparisons in a terminal or a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.leaks import Severity
 from fedrec_auditor.reports.record.record import GateOutcome
 from fedrec_auditor.reports.record.rows import Contents, Finding
 from fedrec_auditor.reports.record.sections import sections, worst_first
-from fedrec_auditor.reports.say.glance import Glance, glances, summary
+from fedrec_auditor.reports.say.summary import Summary, summarize_systems, summary
 from fedrec_auditor.reports.writers.paragraph import (
     paragraph,
     print_each,
@@ -50,17 +50,17 @@ _STYLES: dict[Word, str] = {
     Arithmetic.UNSTATED: "cyan",
     Arithmetic.LOOSE: "yellow",
 }
-"""How a terminal shows a word, if not like all others."""
+"""Terminal style of a verdict, unless it is plain."""
 STEP = 2
-"""Columns by which a part's blocks stand further in than its title."""
+"""Columns by which the blocks of a part are indented below its title."""
 _LABEL = 16
-"""Columns of a fact's name, of which longer ones take more."""
+"""Minimum columns of a fact's name."""
 
 
 def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
-    """Print the blocks of a part below each other; what is detail is named only.
+    """Prints the blocks of a part below each other; of a ``detail`` only the title.
 
-    A row of a table is an item: what names it, and the other cells behind their heads.
+    A row of a table becomes an item: its first cell, then the other cells behind their heads.
     """
     for place, block in enumerate(part.blocks):
         if isinstance(block, Paragraph):
@@ -84,9 +84,9 @@ def write_blocks(part: Passage, console: Console, indent: int = 0) -> None:
 
 
 def write_part(part: Passage, console: Console, indent: int = 0) -> None:
-    """Print a part below its title."""
+    """Prints the title of a part, and its blocks below."""
     if part.detail:
-        print_hanging(console, f"{part.heading}: report.html.", indent=indent)
+        print_hanging(console, f"{part.heading}: see report.html.", indent=indent)
         return
     style = "bold" if part.colour is None else _STYLES.get(part.colour, "bold")
     print_hanging(console, part.heading, indent=indent, style=style)
@@ -94,27 +94,27 @@ def write_part(part: Passage, console: Console, indent: int = 0) -> None:
 
 
 def write_parts(parts: Iterable[Passage], console: Console) -> None:
-    """Print parts, a blank line behind each."""
+    """Prints parts, each followed by a blank line."""
     for part in parts:
         write_part(part, console)
         console.print()
 
 
 def findings_parts(findings: Sequence[Finding]) -> Iterator[Passage]:
-    """Findings of each target, claim by claim, without attacks."""
+    """One part per target with its findings, claim by claim, without attacks."""
     for target in dict.fromkeys(finding.target for finding in findings):
         judged = [(finding, "") for finding in findings if finding.target == target]
         yield Passage(target, tuple(claim_parts(judged, plain=True)))
 
 
 def render_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print what is found of targets, claim by claim, the worst first."""
+    """Prints the findings of targets, claim by claim, the worst first."""
     for part in findings_parts(sorted(findings, key=worst_first)):
         write_part(part, console)
 
 
 def findings_text(findings: Sequence[Finding], width: int) -> str:
-    """Findings in their own order, in lines of ``width`` columns where words permit."""
+    """The text of findings in the given order, wrapped at ``width`` columns between words."""
     from rich.console import Console
 
     console = Console(width=width, force_terminal=True, color_system=None)
@@ -125,47 +125,47 @@ def findings_text(findings: Sequence[Finding], width: int) -> str:
 
 
 _BRIEF = ("Claim", "Reading", "Claimed", "Derived", "Holds")
-"""The facts of an entry that a list has."""
+"""The facts of an entry that the list of entries shows."""
 
 
 def render_catalogue(
     rows: Sequence[catalogue.CatalogueRow], console: Console, only: Collection[Word] = ()
 ) -> None:
-    """Print the entries paper by paper, in the order of their numbers, then how many of each kind.
+    """Prints the entries paper by paper, in the order of their numbers, then their counts.
 
-    On a terminal a few lines an entry; elsewhere one. Of ``only`` some words, entries that have one
-    of them; how many are hidden is said.
+    A terminal has a few lines per entry, a log one line. With ``only``, it prints entries that have
+    one of these words, and the counts of the hidden entries.
     """
-    shown = [row for row in rows if row.is_any_of(only)]
+    selected = [row for row in rows if row.is_any_of(only)]
     if not console.is_terminal:
-        for row in shown:
+        for row in selected:
             claimed = f"{say.CLAIMED[row.whose]} {catalogue.claimed_words(row)}"
             holds = f"holds {catalogue.holds_words(row)}; {catalogue.judgement_words(row)}"
             print_line(console, f"{row.number} {row.target}: {row.statement} {claimed}; {holds}")
     else:
-        for title, group in groupby(shown, key=lambda row: row.paper.title):
+        for title, group in groupby(selected, key=lambda row: row.paper.title):
             print_hanging(console, title, style="bold")
             write_blocks(Passage(title, tuple(map(_brief, group))), console, 2)
             console.print()
-    told = [catalogue.counts(shown)] if shown else []
+    texts = [catalogue.counts(selected)] if selected else []
     if only:
-        kept = " --only ".join(word.lower().replace(" ", "-") for word in only)
-        hidden = [row for row in rows if row not in shown]
-        told.append(f"Hidden, as --only {kept} asks: {catalogue.counts(hidden) or 'none.'}")
-    if shown and console.is_terminal:
-        told.append(f"An entry in full: `auditor claims {shown[0].number}`.")
-    (print_hanging if console.is_terminal else print_line)(console, " ".join(told))
+        options = " --only ".join(word.lower().replace(" ", "-") for word in only)
+        hidden = [row for row in rows if row not in selected]
+        texts.append(f"Hidden by --only {options}: {catalogue.counts(hidden) or 'none.'}")
+    if selected and console.is_terminal:
+        texts.append(f"An entry in full: `auditor claims {selected[0].number}`.")
+    (print_hanging if console.is_terminal else print_line)(console, " ".join(texts))
 
 
 def _brief(row: catalogue.CatalogueRow) -> Passage:
     whole = catalogue.entry_part(row)
     (facts,) = (block for block in whole.blocks if isinstance(block, Facts))
-    kept = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
-    return Passage(whole.title, (Facts(kept),), colour=whole.colour)
+    rows = tuple(fact for fact in facts.rows if fact[0] in _BRIEF)
+    return Passage(whole.title, (Facts(rows),), colour=whole.colour)
 
 
 def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
-    """Print a table for each system, and what failed."""
+    """Prints a table for each system of a sweep, the answers, and the errors."""
     from rich.table import Table
     from rich.text import Text
 
@@ -177,8 +177,8 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
             ("Setting", system.measure, "Gain", *frontier.EPSILONS, *of_user)
         ]
         for point in system.points:
-            epsilons = [point.said(kind) for kind in frontier.EPSILONS]
-            epsilons += [point.said(kind, whole=True) for kind in wider]
+            epsilons = [point.epsilon_words(kind) for kind in frontier.EPSILONS]
+            epsilons += [point.epsilon_words(kind, whole=True) for kind in wider]
             figures = map(_sweep_figure, (point.utility, point.gain))
             rows.append((point.name, *figures, *epsilons))
         heads, *texts = ([Text(say.printable(cell)) for cell in row] for row in rows)
@@ -187,13 +187,13 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
         for cells in texts:
             table.add_row(*cells)
         console.print(table)
-        said = (
+        notes = (
             f"{system.metric}: {system.protocol}",
             *(f"{level.name}: {frontier.level_words(level)}" for level in system.levels),
             f"gain over guessing of {system.attack}" if system.attack else "no attack was run",
             f"epsilon: {system.scope}" if system.scope else "",
         )
-        console.print(Text(say.printable(say.listed(*said, by="; ") + ".")))
+        console.print(Text(say.printable(say.listed(*notes, by="; ") + ".")))
     answers = (f"{answer.target}: {answer.words}" for answer in swept.answers)
     errors = (f"error: {error}" for error in swept.errors)
     for line in filter(None, (frontier.without_utility(swept), *answers, *errors)):
@@ -203,9 +203,10 @@ def render_sweep(swept: frontier.SweepContents, console: Console) -> None:
 def _sweep_figure(row: frontier.OverTrainingsRow | None) -> str:
     if row is None:
         return "-"
+    value = say.short_number(row.value)
     if row.ci_low is None or row.ci_high is None:
-        return f"{say.brief(row.value)} (of {row.trainings} trainings, others failed)"
-    return f"{say.brief(row.value)} [{say.brief(row.ci_low)}, {say.brief(row.ci_high)}]"
+        return f"{value} (from {row.trainings} trainings; other trainings failed)"
+    return f"{value} [{say.short_number(row.ci_low)}, {say.short_number(row.ci_high)}]"
 
 
 SEVERITIES = {
@@ -214,7 +215,7 @@ SEVERITIES = {
     Severity.MEDIUM: "yellow",
     Severity.NOT_ASSESSED: "yellow",
 }
-"""How a terminal shows a severity."""
+"""Terminal style of a severity."""
 _TRENDS = {
     Trend.WORSE: ("Worse", "bold red"),
     Trend.BETTER: ("Better", "bold"),
@@ -222,34 +223,35 @@ _TRENDS = {
 }
 _INDENT = 4
 _NAME = 20
-"""Columns of the systems' names, of which longer ones take more."""
+"""Maximum columns to which the systems' names are padded."""
 
 
 def render(record: Contents, console: Console) -> None:
-    """Print the systems, the worst first, then notes and errors; plain if not a terminal.
+    """Prints the summary of each system, the worst first, then notes and errors.
 
-    A system's first line has its severity, its name, its verdict and the numbers of that; what
-    they are for, what an attacker got, what utility does not beat and what to do hang below.
+    A system's first line has its severity, its name, its verdict and the epsilons of its claim. The
+    scope of these, what an attacker got, the utility that it does not beat and advice follow below.
+    Outside of a terminal the text has no styles.
     """
     print_line(console, title(record), style="bold")
-    _render_glances(glances(record), console)
+    _render_glances(summarize_systems(record), console)
     print_hanging(console, summary(record))
-    unplayed = {section.target: len(section.unplayed) for section in sections(record)}
-    if told := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
-        print_hanging(console, f"Attacks that could not run at all: {told}.")
+    unplayed = {section.target: len(section.not_run) for section in sections(record)}
+    if counts := ", ".join(f"{count} on {name}" for name, count in unplayed.items() if count):
+        print_hanging(console, f"Attacks that could not run at all: {counts}.")
     print_each(console, record.notes, "note:", "yellow")
     print_each(console, record.errors, "error:", "bold red")
 
 
-def render_system(record: Contents, glance: Glance, console: Console) -> None:
-    """Print the verdict and what to do; claims, attacks, utility and what did not run below."""
+def render_system(record: Contents, glance: Summary, console: Console) -> None:
+    """Prints the document of one system: verdict and advice, then claims, attacks and utility."""
     title = f"{glance.section.target}: {glance.assessment.words}"
     print_line(console, title, style=SEVERITIES.get(glance.severity, "bold"))
     write_blocks(system_document(record, glance), console)
 
 
 def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
-    """Print what the exit code rests on beside findings: leaks, what is unknown, what got worse."""
+    """Prints the reasons of the exit code beside findings: leaks, gaps, changes for the worse."""
     if outcome.leak:
         print_hanging(console, outcome.leak)
     print_each(console, (glance.exposed for glance in outcome.failing), "fails:", "bold red")
@@ -264,12 +266,12 @@ def render_gate(outcome: GateOutcome, gate: Gate, console: Console) -> None:
 
 
 def render_comparison(compared: Comparison, console: Console) -> None:
-    """Print what differs between the audits first: anything may have moved for that."""
+    """Prints differences of plan, data and versions, which may cause changes; then changes."""
     if compared.differences:
-        print_line(console, "Not the same audits: what moved may have moved for this.", "yellow")
+        print_line(console, "The audits differ, which may cause the changes below:", "yellow")
         print_each(console, compared.differences, "-", indent=2)
     else:
-        print_line(console, "The same plan, data and versions.")
+        print_line(console, "Both audits have the same plan, data and versions.")
     for trend, (head, style) in _TRENDS.items():
         lines = compared.lines(trend)
         if lines:
@@ -284,36 +286,36 @@ def render_comparison(compared: Comparison, console: Console) -> None:
 
 
 def render_pointer(record: Contents, directory: Path, console: Console) -> None:
-    """Print how the worst system is seen in full; nothing of a record without one."""
-    worst = next(iter(glances(record)), None)
+    """Prints the command that shows the worst system in full; nothing without systems."""
+    worst = next(iter(summarize_systems(record)), None)
     if worst is not None:
         names = shlex.join((str(directory), worst.section.target))
         print_line(console, f"Details: auditor report {names}")
 
 
 def title(record: Contents) -> str:
-    """The title of a record: its data and size, how it was audited, and for how long."""
+    """The title of a record: its data, the number of systems, quick or full, and the duration."""
     data, timing = record.provenance.data, record.provenance.timing
     count = len(sections(record))
     parts = (
         "PRIVACY AUDIT",
         "" if data is None else say.printable(data.name),
-        say.counted(count, "system"),
+        say.count_phrase(count, "system"),
         "quick" if record.plan.get("quick") is True else "full",
         say.duration(timing["wall"]) if "wall" in timing else "",
     )
     return "  ".join(filter(None, parts))
 
 
-def _render_glances(seen: Sequence[Glance], console: Console) -> None:
-    """A head a system, the worst first, in columns; below it what does not fit."""
+def _render_glances(summaries: Sequence[Summary], console: Console) -> None:
+    """Prints one head per system in columns, and further lines below it."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    names = [say.printable(glance.section.target) for glance in seen]
+    names = [say.printable(glance.section.target) for glance in summaries]
     room = min(max(map(cell_len, names), default=0), _NAME)
-    levels = max((len(glance.assessment.words) for glance in seen), default=0)
-    for glance, name in zip(seen, names, strict=True):
+    levels = max((len(glance.assessment.words) for glance in summaries), default=0)
+    for glance, name in zip(summaries, names, strict=True):
         level = glance.assessment.words
         start = f"{level:<{levels}}  {name}{' ' * (room - cell_len(name))} "
         text = Text(paragraph(glance.head, width_of(console), label=start, hang=_INDENT))
@@ -321,5 +323,5 @@ def _render_glances(seen: Sequence[Glance], console: Console) -> None:
         text.stylize("bold", levels + 2, levels + 2 + len(name))
         print_text(console, text)
         got, todo = say.capitalized(glance.got), f"To do: {glance.todo}"
-        told = (glance.about, got, glance.shortfall, todo)
-        print_each(console, filter(None, told), "", indent=_INDENT)
+        texts = (glance.about, got, glance.shortfall, todo)
+        print_each(console, filter(None, texts), "", indent=_INDENT)

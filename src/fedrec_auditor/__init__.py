@@ -1,13 +1,15 @@
 """Is the epsilon true? Audits of federated recommenders and tests of local randomizers.
 
-``audit`` runs a whole audit and returns its ``Record``, ``sweep`` one over a grid of settings;
-``audit_system`` audits a system of your own, of which ``Claim`` says what is promised;
-``wrap_system`` makes one for the command line, of a torch module with ``wrap_torch``;
-``RecordingWriter`` records uploads of any system, ``record_uploads`` those of a target, and
-``attack_recording`` attacks them; ``verify_ldp`` tests one mechanism; ``account`` says what your
-noise spends in epsilon, per round and in total; ``from_scores`` bounds epsilon by scores of
-canaries that somebody else has trained with. Importing this package imports neither torch nor
-scikit-learn; they come with the first call.
+- ``audit`` runs a whole audit and returns its ``Record``; ``sweep`` runs audits over a grid.
+- ``audit_system`` audits your own system, whose claims are ``Claim`` objects. ``wrap_system`` makes
+  such a system for the command line, ``wrap_torch`` the client of a torch module.
+- ``RecordingWriter`` records the uploads of any system, ``record_uploads`` those of a target;
+  ``attack_recording`` attacks a recording.
+- ``verify_ldp`` tests one mechanism against one claim.
+- ``account`` computes the epsilon of noise, per round and in total.
+- ``from_scores`` computes a lower bound of epsilon from canary scores of your own trainings.
+
+Importing this package does not import torch or scikit-learn; the first call does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Audits of apps of Flower (https://flower.ai); needs the extra ``flower``.
+"""Audits of Flower apps (https://flower.ai); needs the extra ``flower``.
 
-``wrap`` makes a system of a ``ClientApp`` or of a function that makes a ``NumPyClient``, for
-``fedrec_auditor.audit_system``; ``claims`` tells what its mods and strategies promise;
-``RecordUploads`` records a training, for ``auditor attack``.
+``wrap`` makes a system for ``audit_system`` from a ``ClientApp`` or from a function that makes a
+``NumPyClient``; ``claims`` returns the promises of mods and strategies; ``RecordUploads`` records a
+training for ``auditor attack``.
 """
 
 from fedrec_auditor.auditor.own.flower_app import claims, wrap

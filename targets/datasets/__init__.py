@@ -1,1 +1,1 @@
-"""Interaction data sets, one loader a file."""
+"""Data sets of interactions, one loader per file."""

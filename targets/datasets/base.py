@@ -1,4 +1,4 @@
-"""Interactions: who met what, and the data sets they come from."""
+"""Interactions of users with items, and the protocol of data sets that provide them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ AGE_GROUPS = ("under 35", "35 to 45", "over 45")
 """The age groups whose inference an audit measures (FedRec paper, Table I)."""
 
 NO_VALUE = ""
-"""The category of users who have no value of an attribute."""
+"""The category of users without a value of an attribute."""
 
 
 def age_group(age: Any) -> Any:
-    """Code in ``AGE_GROUPS`` of an age, or of each: 35 and 45 both belong to the middle.
+    """Codes in ``AGE_GROUPS`` of an age or of an array of ages; 35 and 45 are in the middle group.
 
     Table I of the FedRec paper prints the outer groups as "under 45" and "over 35", which overlap;
-    the groups that do not are under 35 and over 45.
+    the groups that do not overlap are under 35 and over 45.
     """
     return 1 * (age >= 35) + (age > 45)
 
@@ -34,8 +34,8 @@ def age_group(age: Any) -> Any:
 class Attribute:
     """One categorical attribute of every user: ``codes`` (n_users,) into ``categories``.
 
-    A last category ``NO_VALUE`` is that of users who have none: devices know it as any other, and
-    nobody is asked for it.
+    The last category may be ``NO_VALUE``, for users without a value. Devices treat it like any
+    other category, but no attack guesses it.
 
     >>> Attribute(codes=np.array([0, 2, 1]), categories=("F", "M", NO_VALUE)).known
     array([ True, False,  True])
@@ -46,24 +46,29 @@ class Attribute:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The categories that are values."""
+        """The categories without ``NO_VALUE``."""
         return self.categories[:-1] if self.categories[-1:] == (NO_VALUE,) else self.categories
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which users have a value, (n_users,)."""
+        """Flags of users who have a value, (n_users,)."""
         return self.codes < len(self.classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interactions:
-    """Users x items: ratings, timestamps where there are any, attributes, item features.
+    """A table of users and items: ratings, timestamps, attributes of users, features of items.
 
-    ``ratings`` is a canonical csr_array (n_users, n_items) of float32, all stored entries nonzero.
-    ``timestamps`` (int64, Unix seconds) is aligned with ``ratings.data``. ``users`` and ``items``
-    are the identifiers of rows and columns, ascending; ``names`` (n_users,) are the
-    users' where they are texts. ``genres`` is (n_items, len(genre_names)). ``notes`` say what of
-    the source is left out or merged.
+    name: name of the data set
+    users, items: identifiers of rows and columns, ascending (n_users,), (n_items,)
+    ratings: canonical csr_array (n_users, n_items) of float32 without stored zeros
+    timestamps: Unix seconds, int64, aligned with ``ratings.data``; None if there are none
+    attributes: attributes of users, by name
+    genres: flags of each item's genres (n_items, len(genre_names)); None if there are none
+    genre_names: names of the genres
+    titles: titles of items (n_items,), or empty
+    names: identifiers of users, if they are texts (n_users,), or empty
+    notes: sentences on parts of the source that were left out or merged
 
     >>> table = Interactions.of(np.array([[5.0, 0.0, 3.0], [0.0, 4.0, 0.0]]))
     >>> table.n_users, table.n_items, table.ratings.nnz
@@ -86,22 +91,22 @@ class Interactions:
     def of(
         cls, ratings: NDArray[Any] | sparse.sparray, *, name: str = "table", **rest: Any
     ) -> Self:
-        """Interactions from a table of ratings (n_users, n_items) alone; zeros are no ratings.
+        """Interactions from a table of ratings (n_users, n_items), in which 0 means no rating.
 
-        Users and items are numbered from 0. ``rest`` are other fields, aligned with the table.
-        InputError on values that are not finite.
+        Users and items are numbered from 0. ``rest`` are further fields, aligned with the table.
+        Raises InputError for values that are not finite.
         """
         made: Any = sparse.csr_array
         table = made(ratings).astype(np.float32, copy=True)
         table.sum_duplicates()
         table.eliminate_zeros()
         if not np.isfinite(table.data).all():
-            raise InputError("Expected finite ratings, got nan or inf. Drop these entries.")
+            raise InputError("Expected finite ratings, got NaN or inf. Drop these entries.")
         users, items = (np.arange(size, dtype=np.int64) for size in table.shape)
         return cls(name=name, users=users, items=items, ratings=table, **rest)
 
     def take(self, users: NDArray[np.integer[Any]]) -> Self:
-        """The rows of these users (any order, repetitions allowed), over the same items."""
+        """The rows of these users (in any order, also repeated), with all items."""
         times = None
         if self.timestamps is not None:
             places = (self.timestamps, self.ratings.indices, self.ratings.indptr)
@@ -119,11 +124,11 @@ class Interactions:
         )
 
     def keep(self, entries: NDArray[np.bool_]) -> Self:
-        """The same users and items with only those ratings for which ``entries`` (nnz,) is true."""
+        """All users and items, with only the ratings for which ``entries`` (nnz,) is true."""
         table = self.ratings
         starts = np.concatenate([[0], np.cumsum(entries, dtype=np.int64)])[table.indptr]
-        kept = (table.data[entries], table.indices[entries], starts)
-        ratings = sparse.csr_array(kept, shape=table.shape)
+        parts = (table.data[entries], table.indices[entries], starts)
+        ratings = sparse.csr_array(parts, shape=table.shape)
         times = None if self.timestamps is None else self.timestamps[entries]
         return replace(self, ratings=ratings, timestamps=times)
 
@@ -138,7 +143,7 @@ class Interactions:
         return len(self.items)
 
     def digest(self) -> str:
-        """SHA-256 over users, items, ratings, timestamps, attributes and genres, and no words."""
+        """SHA-256 of users, items, ratings, timestamps, attributes and genres, without titles."""
         digest = hashlib.sha256()
 
         def feed(label: str, array: NDArray[Any], kind: str = "<i8") -> None:
@@ -164,12 +169,12 @@ class Interactions:
 
 
 class Dataset(Protocol):
-    """A loader: gives the same ``Interactions`` wherever it found the files."""
+    """A loader that returns equal ``Interactions`` from every location of the data set's files."""
 
     def recognises(self, path: Path) -> bool:
-        """Whether the directory or archive at ``path`` has this data set's files, by name."""
+        """Whether the directory or archive at ``path`` has files with this data set's names."""
         ...
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path`` (directory or archive), else from the cache, else from the source."""
+        """Loads from ``path`` (directory or archive), else from the cache, else from the source."""
         ...

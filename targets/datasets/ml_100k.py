@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from fedrec_auditor.accountants.errors import IncompleteError
-from fedrec_auditor.targets.cache import cache, cached, keep
+from fedrec_auditor.targets.cache import cache, find_cached, keep
 from fedrec_auditor.targets.datasets.base import AGE_GROUPS, Interactions, age_group
 from fedrec_auditor.targets.datasets.parts.joined import (
     GENDERS,
@@ -71,18 +71,18 @@ TRAITS = {
     ),
     "occupation": Trait(at=3, what="an occupation", categories=OCCUPATIONS),
 }
-"""Both layouts have id, age, gender, occupation, zip code; the last is not read."""
+"""Both layouts have id, age, gender, occupation and zip code; the zip code is not read."""
 
 logger = logging.getLogger("fedrec_auditor.targets.datasets")
 
 
 class Ml100k(MovieLens):
-    """The official layout and RecBole's give the same interactions; only titles are spelled apart.
+    """MovieLens 100K, with equal interactions from the official and from RecBole's layout.
 
     Official: u.data (tabs), u.user and u.item (bars, Latin-1, 19 genre flags), as a directory or
     ml-100k.zip. RecBole's: ml-100k.inter, .user, .item (tabs, typed headers, UTF-8, genres as
-    words), as a directory or the wheel. Users and movies without a rating are left out; the whole
-    data set has none.
+    words), as a directory or the wheel. The layouts spell titles differently. Users and movies
+    without a rating are left out; the complete data set has no such users and movies.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
@@ -91,14 +91,14 @@ class Ml100k(MovieLens):
     layouts = (OFFICIAL, RECBOLE)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache, else from the RecBole wheel at the index.
+        """Loads from ``path``, else from the cache, else from the RecBole wheel at pip's index.
 
-        InputError for what is wrong with the files; IncompleteError if they cannot be fetched.
+        Raises InputError for invalid files, and IncompleteError if they cannot be fetched.
         """
-        return super().load(path or cached(self.name) or _download())
+        return super().load(path or find_cached(self.name) or _download())
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """The users, the movies and the ratings."""
+        """Reads the users, the movies and the ratings."""
         official = layout == OFFICIAL
         rated, people, films = (
             Delimited.of(
@@ -119,7 +119,7 @@ class Ml100k(MovieLens):
 
 
 def _download() -> Path:
-    """Fetch the RecBole wheel, check it, and keep its three files in the cache."""
+    """Fetches the RecBole wheel, checks it, and stores its three files in the cache."""
     logger.warning("Fetching MovieLens 100K (in the wheel %s, 2 MB). %s", WHEEL, LICENCE)
     remedy = (
         f"Give the path of ml-100k.zip (https://grouplens.org/datasets/movielens/100k/), "

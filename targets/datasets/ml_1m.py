@@ -61,18 +61,18 @@ TRAITS = {
 
 
 class Ml1m(MovieLens):
-    """The official files, or the user-movie pairs alone with every rating 1 and no timestamps.
+    """MovieLens 1M from the official files, or from user-movie pairs without ratings and times.
 
     Official: ratings.dat, users.dat, movies.dat (``::``, Latin-1), as a directory or ml-1m.zip.
-    Pairs alone: interactions.parquet (userID, movieID) in place of ratings.dat; the
-    name of the interactions says so.
+    Pairs: interactions.parquet (userID, movieID) in place of ratings.dat; every rating is 1, and
+    the name of the interactions says "pairs only".
 
     Items are the 3,706 movies with a rating, as papers count them, not the 3,883 of movies.dat.
 
-    Ages come as the first year of a range: 1, 18, 25, 35, 45, 50, 56. The first three are "under
-    35", 35 (35 to 44) is "35 to 45", the others "over 45". So users of exactly 45 years, whom the
-    range 45 to 49 hides, are "over 45" here and "35 to 45" in MovieLens 100K: the border is one
-    year off, and nothing in the data can repair it.
+    Ages are given as the first year of a range: 1, 18, 25, 35, 45, 50, 56. The first three are
+    "under 35", 35 (35 to 44) is "35 to 45", the others are "over 45". So users of exactly 45 years,
+    whom the data do not distinguish from those of 46 to 49, are "over 45" here and "35 to 45" in
+    MovieLens 100K: the limit differs by one year, and the data do not suffice to correct it.
 
     Source: Harper and Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015.
     """
@@ -81,7 +81,7 @@ class Ml1m(MovieLens):
     layouts = (("ratings.dat", "users.dat", "movies.dat"), PAIRS_ONLY)
 
     def read(self, source: Source, layout: tuple[str, ...]) -> Interactions:
-        """The users, the movies, and the ratings or the pairs alone."""
+        """Reads the users, the movies, and the ratings or the pairs."""
         people, films, rated = (
             Delimited.of(source, name, whole=True, separator="::", width=width, encoding="latin-1")
             for name, width in (("users.dat", 5), ("movies.dat", 3), ("ratings.dat", 4))

@@ -1,4 +1,4 @@
-"""Synthetic interactions: popularity, tastes, and how much attributes show are all known."""
+"""Synthetic interactions with known popularity, tastes, and influence of attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.settings import Checked, Probability, Range, check
 PULL = 2.0
 """Log-weight that a full-strength match of taste or attribute adds to an item."""
 START, SPAN, PAUSE = 1_000_000_000, 200 * 86_400, 600.0
-"""First second, length of the window in which users join, mean seconds between two ratings."""
+"""First second, length of the window in which users join, and mean seconds between two ratings."""
 SHARES = {
     "gender": {"F": 0.3, "M": 0.7},
     "age_group": {"under 35": 0.55, "35 to 45": 0.25, "over 45": 0.2},
@@ -28,12 +28,14 @@ CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plant:
-    """What was drawn before any user chose an item: the truth that tests compare with.
+class SyntheticTruth:
+    """The parameters drawn before the users choose items: the truth for tests.
 
-    ``popularity`` (n_items,) are weights; ``user_taste`` and ``item_taste`` are taste groups;
-    ``leans`` maps an attribute to the category each item leans to; ``sizes`` (n_users,) are the
-    numbers of items to choose.
+    popularity: weights of the items (n_items,)
+    user_taste, item_taste: taste groups (n_users,), (n_items,)
+    attributes: attributes of users, by name
+    leans: category of users who prefer the item, by attribute (n_items,)
+    sizes: numbers of items that users choose (n_users,)
     """
 
     popularity: NDArray[np.float64]
@@ -46,14 +48,14 @@ class Plant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic(Checked):
-    """Users draw distinct items one after another, each with probability in proportion to weight.
+    """Synthetic users, who draw distinct items with probabilities proportional to weights.
 
-    The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is of u's taste
-    group, times exp(2 signal) for each of gender and age group whose category j leans to. So with
-    signal 0 nothing a user does depends on gender or age; ``occupation`` shows in nothing at any
-    strength, a control. Users keep their attributes, tastes and profile sizes whatever the
-    strengths are. Timestamps rise in the order of choice; ratings are 1 to 5, higher within the
-    taste group.
+    The weight of item j (from 1) for user u is j^-skew, times exp(2 taste) if j is in u's taste
+    group, times exp(2 signal) for each of gender and age group if j leans to u's category. So with
+    signal 0, interactions do not depend on gender or age; they never depend on ``occupation``,
+    which is a control. Attributes, tastes and profile sizes of users do not depend on ``taste`` and
+    ``signal``. Timestamps rise in the order of choice; ratings are 1 to 5, higher within the taste
+    group.
 
     Profile sizes have mean about ``profile`` and lie between 5 (or n_items) and half the items.
 
@@ -79,26 +81,26 @@ class Synthetic(Checked):
             )
 
     def recognises(self, path: Path) -> bool:
-        """Never: these data are drawn, not read."""
+        """Always false, because these data are drawn, not read."""
         return False
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Draw the interactions; InputError if a path is given, as there is nothing to read."""
+        """Draws the interactions; InputError if a path is given, because no file is read."""
         if path is not None:
             raise InputError(f"Expected no path for synthetic data, got {path}. Leave it out.")
-        plant, choice, clock = self.plant(), self._rng(1), self._rng(2)
+        truth, choice, clock = self.truth(), self._rng(1), self._rng(2)
         chosen = np.concatenate(
             [
-                self._choose(plant, np.arange(start, min(start + CHUNK, self.n_users)), choice)
+                self._choose(truth, np.arange(start, min(start + CHUNK, self.n_users)), choice)
                 for start in range(0, self.n_users, CHUNK)
             ]
         )
-        user = np.repeat(np.arange(self.n_users), plant.sizes)
-        match = self.taste * (plant.user_taste[user] == plant.item_taste[chosen])
+        user = np.repeat(np.arange(self.n_users), truth.sizes)
+        match = self.taste * (truth.user_taste[user] == truth.item_taste[chosen])
         stars = np.clip(np.rint(clock.normal(3.0 + match, 1.0)), 1, 5).astype(np.float32)
         joined = clock.integers(START, START + SPAN, self.n_users)
         pauses = np.cumsum(1 + clock.exponential(PAUSE, len(chosen)).astype(np.int64))
-        first = np.concatenate([[0], np.cumsum(plant.sizes)])
+        first = np.concatenate([[0], np.cumsum(truth.sizes)])
         times = joined[user] + pauses - pauses[first[:-1]][user]
         order = np.lexsort((chosen, user))
         return Interactions(
@@ -109,14 +111,14 @@ class Synthetic(Checked):
                 (stars[order], chosen[order], first), shape=(self.n_users, self.n_items)
             ),
             timestamps=times[order],
-            attributes=plant.attributes,
-            genres=plant.item_taste[:, None] == np.arange(self.tastes),
+            attributes=truth.attributes,
+            genres=truth.item_taste[:, None] == np.arange(self.tastes),
             genre_names=tuple(f"taste {group + 1}" for group in range(self.tastes)),
             titles=tuple(f"item {item}" for item in range(1, self.n_items + 1)),
         )
 
-    def plant(self) -> Plant:
-        """The truth behind ``load``: the same for the same sizes and seed."""
+    def truth(self) -> SyntheticTruth:
+        """The truth of ``load``, which depends only on the settings."""
         rng = self._rng(0)
         low, high = min(5, self.n_items), max(5, self.n_items // 2)
         attributes = {
@@ -126,7 +128,7 @@ class Synthetic(Checked):
             )
             for name, shares in SHARES.items()
         }
-        return Plant(
+        return SyntheticTruth(
             popularity=np.arange(1.0, self.n_items + 1) ** -self.skew,
             user_taste=rng.integers(0, self.tastes, self.n_users),
             item_taste=rng.integers(0, self.tastes, self.n_items),
@@ -142,23 +144,25 @@ class Synthetic(Checked):
             .clip(max=self.n_items),
         )
 
-    def weights(self, plant: Plant, users: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Weights of all items for these users, (len(users), n_items), as the class says."""
-        matches = self.taste * (plant.user_taste[users, None] == plant.item_taste).astype("f4")
-        for name, lean in plant.leans.items():
-            matches += self.signal * (plant.attributes[name].codes[users, None] == lean)
-        return np.asarray(np.exp(PULL * matches) * plant.popularity, dtype=np.float32)
+    def weights(self, truth: SyntheticTruth, users: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Weights of all items for these users, (len(users), n_items), see the class."""
+        matches = self.taste * (truth.user_taste[users, None] == truth.item_taste).astype("f4")
+        for name, lean in truth.leans.items():
+            matches += self.signal * (truth.attributes[name].codes[users, None] == lean)
+        return np.asarray(np.exp(PULL * matches) * truth.popularity, dtype=np.float32)
 
-    def _choose(self, plant: Plant, users: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
-        """Items in order of choice, user by user: a race of exponential clocks, one an item.
+    def _choose(
+        self, truth: SyntheticTruth, users: NDArray[np.int64], rng: Generator
+    ) -> NDArray[np.int64]:
+        """Items in order of choice, user by user, by a race of one exponential clock per item.
 
-        The k first arrivals of clocks with rates w are k draws without replacement in proportion
-        to w, so no draw has to wait for another.
+        The k first arrivals of clocks with rates w are k draws without replacement, proportional to
+        w, so that all draws are made at once.
         """
         arrivals = rng.standard_exponential((len(users), self.n_items), dtype=np.float32)
-        arrivals /= self.weights(plant, users)
+        arrivals /= self.weights(truth, users)
         order = np.argsort(arrivals, axis=1)
-        return order[np.arange(self.n_items) < plant.sizes[users, None]]
+        return order[np.arange(self.n_items) < truth.sizes[users, None]]
 
     def _rng(self, stream: int) -> Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(stream,)))

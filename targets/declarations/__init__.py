@@ -1,4 +1,4 @@
-"""Declarations of a paper: its entries, its printed numbers, and their reader."""
+"""Declarations of papers in TOML files: statements, printed numbers and systems."""
 
 CLAIMS, PRINTED, SYSTEMS = "claims.toml", "printed.toml", "systems.toml"
-"""The files of a paper; a package that has the first is one."""
+"""Files of a paper's package; a package is a paper if it has the first one."""

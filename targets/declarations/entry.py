@@ -1,4 +1,4 @@
-"""One statement of a paper about privacy: where it stands, what it claims, and what holds."""
+"""One statement of a paper about privacy: its place, its claim, and the reason of the verdict."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from fedrec_auditor.accountants.verdict import Arithmetic, judge_number
 from fedrec_auditor.targets.systems.base import Claimant, Population, ScopedClaim
 
 
-class Declared(BaseModel):
-    """What a TOML file of a paper declares: keys that it does not know are errors."""
+class Declaration(BaseModel):
+    """Base class of declarations in a paper's TOML files; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 Pair = tuple[float, float] | tuple[float, float, Mapping[str, Any]]
-"""A number as it is claimed and as it is computed here, and names in what is said of it."""
+"""A number as claimed and as computed here, and values of names in its description."""
 
 
-class StatedNumber(Declared):
-    """A number that a paper states or relies on, held against the one computed here.
+class StatedNumber(Declaration):
+    """A number that a paper states or relies on, to be compared with the number computed here.
 
-    ``what`` names it; the claimed one and the right one are equal, to ``tolerance`` relative, if
-    the paper is right; where it says only that the number is ``below`` the claimed one, it must be
-    that. An ``upper`` bound (an epsilon, a sensitivity) that is larger than the right one holds,
-    loosely. ``how`` says in a sentence how the right one was found; with a ``side`` the truth may
-    lie on one side of it.
+    what: name of the number; names in braces stand for values of the pair
+    how: a sentence on how the right number was computed, also with names in braces
+    tolerance: relative difference up to which the claimed and the right number count as equal
+    below: whether the paper states only that the number is below the claimed one
+    upper: whether the number is an upper bound (an epsilon, a sensitivity), which holds, loosely,
+        if it is larger than the right number
+    side: the side of the right number on which the truth may lie, if the right number is a bound
     """
 
     what: str
@@ -43,16 +45,16 @@ class StatedNumber(Declared):
     upper: bool = False
     side: Side | None = None
 
-    def of(self, pair: Pair, basis: Basis = Basis.PRINTED) -> Computed:
-        """The number with these values; names stand in braces in ``what`` and ``how``."""
+    def of(self, pair: Pair, basis: Basis = Basis.PRINTED) -> ComputedNumber:
+        """The number with these values; names of the pair fill the braces in its texts."""
         claimed, right, *rest = pair
         names: Mapping[str, Any] = rest[0] if rest else {}
-        said = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
-        return Computed(**{**dict(self), **said}, claimed=claimed, right=right, basis=basis)
+        texts = {"what": self.what.format_map(names), "how": self.how.format_map(names)}
+        return ComputedNumber(**{**dict(self), **texts}, claimed=claimed, right=right, basis=basis)
 
 
-class Computed(StatedNumber):
-    """A ``StatedNumber`` as it is claimed and as it is computed here."""
+class ComputedNumber(StatedNumber):
+    """A ``StatedNumber`` with its value as claimed and its value as computed here."""
 
     claimed: float
     right: float
@@ -60,7 +62,7 @@ class Computed(StatedNumber):
 
     @property
     def word(self) -> Arithmetic:
-        """Whether the claimed number comes out."""
+        """Verdict on the claimed number, by comparison with the right number."""
         return judge_number(
             self.claimed,
             self.right,
@@ -72,54 +74,72 @@ class Computed(StatedNumber):
 
 
 def _several(value: Any) -> Any:
-    """A list, also where there is one only."""
+    """The value as a list, even if it is a single one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
-"""A name, or several."""
+"""One name or several names."""
 
 
-class Sentence(Declared):
-    """A sentence of a note that holds ``when`` the system has these settings."""
+class Sentence(Declaration):
+    """A sentence of a note, used only if the system has the settings ``when``."""
 
     text: str
     when: Mapping[str, Any] = {}
 
 
-class Entry(Declared):
-    """A statement of a paper: a claim of its systems, a statement of the catalogue, or both.
+class Entry(Declaration):
+    """A statement of a paper: a claim on its systems, a statement of the catalogue, or both.
 
-    With an ``epsilon``, a number or a formula, it is a claim of every ``system`` that it names,
-    where their settings are as ``when`` says: of ``scope``, at ``delta``, and with ``curve`` at
-    any other delta, too. A formula is the name of an attribute of the system, or of a method that
-    takes the population, and delta if there is a ``curve``. With ``of``, numbers or names of other
-    entries, it is the claim of the one that the system has, asked in this ``scope``, and if that
-    one has a curve at this ``delta``. ``note`` says why a reader would ask it. Names in braces in
-    ``statement``, ``source`` and ``note`` stand for attributes of the system, sizes of the
-    population, ``epsilon`` and ``delta``.
+    A claim on systems has these fields:
 
-    A ``number``, "7" or "22b", makes it a statement of the catalogue: a heading, 1 on, and a
-    part of it from the second on. It is judged on the first system, with ``settings`` where they
-    differ from its defaults: the least that shows what the claim is worth. ``n_users`` and
-    ``n_items`` among them are the population, by default MovieLens 100K's. What ``repeats``
-    another entry is its statement at other settings: both count once, and the system has one
-    claim. Where an entry has a ``scope`` alone, the claim follows from the system's parts.
-    ``source`` is where it stands in the paper. ``computed`` names a function of the paper's
-    ``numbers``, which gives pairs of numbers; ``numbers`` say what they are, by turns.
+    system: names of the systems that the claim is about
+    epsilon: a number, or a formula: the name of the system's attribute, or of its method that takes
+        the population (and delta if there is a ``curve``)
+    scope, delta: scope and delta of the claim; with a scope but neither epsilon nor ``of``, the
+        claim follows from the system's parts
+    curve: whether the formula gives epsilon at any other delta, too
+    of: numbers or names of other entries; the claim of the first of them that is about the system
+        is compared in this entry's scope, and, if that claim has a curve, at this entry's delta
+    when: settings of the system for which the claim holds
+    note: why a reader would compare the claim in this scope
+    statement: the statement in words
+    source: the place of the statement in the paper
 
-    ``claimed`` and ``provable`` are formulas in plain text, ``reason`` one sentence on why they
-    differ or agree. ``basis`` says whether the authors print the statement, its number is their
-    formula at settings that they do not print, or it is a reading that nobody states: such an entry
-    is never false of them. ``computed_at`` says of what the numbers are, where
-    that is far from what a reader of the paper would take. ``repaired`` are the settings with
-    which the finding goes away, None where nothing has to be or can be repaired by a switch.
+    Names in braces in ``statement``, ``source`` and ``note`` stand for attributes of the system,
+    sizes of the population, ``epsilon`` and ``delta``.
 
-    Of released code that is no system here, ``draws`` names what hides the data in this scope: a
-    mechanism, whose fields the ``settings`` are, beside ``entries`` (how many numbers it draws
-    for), ``times`` (how often for the same ones) and ``rounds`` of a training; "nothing" where
-    nothing is seen, "anything" where nothing is known to bound what is. ``assumes`` are sentences
-    on which that rests. Its ``numbers`` say themselves what is claimed and what was computed.
+    A statement of the catalogue has these fields:
+
+    number: "7" or "22b": the number of a heading, from 1 on, and the letter of its part from the
+        second part on
+    settings: settings of the first system with which the statement is evaluated, if they differ
+        from the defaults: the minimum that shows the value of the claim. ``n_users`` and
+        ``n_items`` are the population, by default that of MovieLens 100K
+    repeats: an entry of which this one is the statement at other settings; both count once, and the
+        system has one claim
+    computed: a function in the paper's ``numbers`` that returns pairs of numbers
+    numbers: descriptions of these pairs, by turns
+    claimed, provable: formulas in plain text
+    reason: one sentence on why they differ or agree
+    basis: whether the authors print the statement, whether its number is their formula at settings
+        that they do not print, or whether it is a reading that nobody states; an entry of the last
+        kind is never false of the authors
+    computed_at: the settings of the numbers, if they are far from those that a reader of the paper
+        would assume
+    repaired: settings with which the finding goes away; None if nothing has to be repaired, or if
+        no setting can repair it
+
+    An entry on released code that is not a system here has these fields:
+
+    draws: the mechanism that hides the data in this scope; its fields are the ``settings``, apart
+        from ``entries`` (for how many numbers it draws), ``times`` (how often for the same numbers)
+        and ``rounds`` of a training; "nothing" if an adversary sees nothing, "anything" if no
+        bound on the revealed data is known
+    assumes: sentences that state the assumptions of ``draws``
+
+    The ``numbers`` of such an entry contain the claimed and the computed values.
     """
 
     number: str = ""
@@ -143,27 +163,27 @@ class Entry(Declared):
     computed_at: str = ""
     repeats: str = ""
     computed: str = ""
-    numbers: tuple[Computed | StatedNumber, ...] = ()
+    numbers: tuple[ComputedNumber | StatedNumber, ...] = ()
     draws: str = ""
     assumes: Names = ()
     repaired: Mapping[str, Any] | None = None
 
     @property
     def heading(self) -> int:
-        """The number without its part."""
+        """The entry's number without the letter of its part."""
         return int(self.number.rstrip(ascii_lowercase))
 
     @property
     def part(self) -> str:
-        """The letter of the part, "" for the first."""
+        """The letter of the part, "" for the first part."""
         return self.number.lstrip(digits)
 
     def speaks_of(self, name: str, system: Claimant) -> bool:
-        """Whether it is said of the system of this name, at its settings."""
+        """Whether the entry is about the system of this name, at the system's settings."""
         return name in self.system and _holds(self.when, system)
 
     def claim(self, title: str, words: Words, at: float | str | None = None) -> Claim:
-        """What is claimed in the paper of this title; where there is a curve, ``at`` a delta."""
+        """The claim in the paper of this title; if there is a curve, ``at`` is its delta."""
         assert self.scope is not None
         assert self.epsilon is not None
         delta = words.number((at if self.curve else None) or self.delta or 0.0)
@@ -178,8 +198,8 @@ class Entry(Declared):
             basis=Basis.weaker(self.basis, Basis.COMPUTED) if self.curve else self.basis,
         )
 
-    def asked(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:
-        """The claim of ``stating`` in the scope of this entry, at its delta, with its note."""
+    def rescope(self, claim: Claim, words: Words, stating: Entry) -> ScopedClaim:
+        """The claim of the entry ``stating`` in this entry's scope, at its delta, with its note."""
         delta = claim.delta if self.delta is None else words.number(self.delta)
         words = replace(words, epsilon=claim.epsilon, delta=delta)
         notes = (
@@ -198,9 +218,9 @@ class Entry(Declared):
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What names stand for in statements and formulas.
+    """Values of the names in statements and formulas.
 
-    They are attributes of a system, sizes of a population, and an epsilon and a delta.
+    The names are attributes of a system, sizes of a population, ``epsilon`` and ``delta``.
     """
 
     system: Claimant
@@ -219,7 +239,10 @@ class Words:
         )
 
     def number(self, formula: float | str, *at: float) -> float:
-        """A number as it is, or that of an attribute of the system, at a delta if one is given."""
+        """The number itself, or the value of the system's attribute or method ``formula``.
+
+        A method takes the population, and ``at`` (a delta) if it is given.
+        """
         if not isinstance(formula, str):
             return formula
         value = getattr(self.system, formula)

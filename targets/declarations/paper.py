@@ -1,4 +1,4 @@
-"""A paper: one folder with its systems, claims and printed numbers."""
+"""A paper: one folder that declares its systems, claims and printed numbers."""
 
 from __future__ import annotations
 
@@ -16,27 +16,38 @@ from pydantic import ValidationError, model_validator
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Scope
 from fedrec_auditor.targets.declarations import CLAIMS, PRINTED, SYSTEMS
-from fedrec_auditor.targets.declarations.entry import Computed, Declared, Entry, Names, Words
+from fedrec_auditor.targets.declarations.entry import (
+    ComputedNumber,
+    Declaration,
+    Entry,
+    Names,
+    Words,
+)
 from fedrec_auditor.targets.systems.base import (
     Claimant,
     Evaluation,
     Population,
-    Reported,
+    ReportedFigure,
     ScopedClaim,
 )
 
 Setting = bool | int | float | str
 
 
-class PrintedTable(Declared):
+class PrintedTable(Declaration):
     """A table, or a figure whose numbers are printed.
 
-    ``place`` is its name in the paper, ``data`` the data set that it was printed for, ``columns``
-    what each number of a row is. ``systems`` names those of a row where there is not one that is
-    called like the row in lower case. With a ``protocol`` the columns are figures of utility, which
-    a report shows beside its own: ``note`` says in which setting they were reached, ``beside`` more
-    of a row. With an ``attribute`` they are F1 scores of attacks on it, "AIA 0.1" of the attacker
-    AIA who knows a tenth of the users.
+    place: name of the table in the paper
+    data: data set of the table
+    columns: meaning of each number of a row
+    rows: numbers of each row, by its name
+    systems: names of each row's systems, by default the row's name in lower case
+    protocol: protocol of utility; if given, the columns are figures of utility, which a report
+        prints next to its own
+    note: the setting in which the figures of utility were reached
+    beside: additions to the note, by row
+    attribute: if given, the columns are F1 scores of attacks on this attribute; "AIA 0.1" is the
+        attacker AIA who knows a tenth of the users
 
     >>> table = PrintedTable(place="Table 1", columns=["HR@2"], rows={"FMF-LDP": [0.2]})
     >>> table.of("FMF-LDP"), table.row("FMF-LDP")
@@ -62,23 +73,25 @@ class PrintedTable(Declared):
         return self
 
     def of(self, row: str) -> tuple[str, ...]:
-        """Names of the systems that a row is of, first the one that is measured again."""
+        """Names of a row's systems, beginning with the system that is measured again."""
         return self.systems.get(row, (row.lower(),))
 
     def row(self, name: str) -> dict[str, float]:
-        """The numbers of a row by column, an RMSE as MSE, too; none if there is no such row."""
-        found = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
-        return {**found, "MSE": found["RMSE"] ** 2} if "RMSE" in found else found
+        """The numbers of a row by column, an RMSE also as MSE; empty if the row does not exist."""
+        numbers = dict(zip(self.columns, self.rows.get(name, ()), strict=False))
+        return {**numbers, "MSE": numbers["RMSE"] ** 2} if "RMSE" in numbers else numbers
 
 
-class PrintedEpsilons(Declared):
-    """Printed tables of epsilons, each entry held against what is true.
+class PrintedEpsilons(Declaration):
+    """Printed tables of epsilons, of which every entry is compared with bounds computed here.
 
-    ``entries`` names a function of ``numbers`` that gives them: each has its ``table``, how many
-    ``clients`` of ``n_users`` take part in a round, the ``delta``, the epsilon that is ``printed``,
-    the one that the authors' counting gives (``counted``), and between which ones it lies
-    (``lower``, ``upper``). ``system`` is what they are of, as it is printed. ``note`` says below
-    ``title`` how they were found.
+    entries: a function in the paper's ``numbers`` that returns the entries. An entry has its
+        ``table``, the number of ``clients`` of ``n_users`` that take part in a round, the
+        ``delta``, the ``printed`` epsilon, the epsilon by the authors' counting (``counted``), and
+        the bounds of the true epsilon (``lower``, ``upper``)
+    system: the name of the system in the output
+    title: title of the comparison
+    note: a text below the title on how the bounds were computed
     """
 
     entries: str
@@ -87,13 +100,17 @@ class PrintedEpsilons(Declared):
     note: str = ""
 
 
-class TrainedRows(Declared):
+class TrainedRows(Declaration):
     """Rows of a table that are measured again, by training their systems on our ``data``.
 
-    ``rows`` are the rows of the tables at ``place``, ``system`` the one that is trained where it is
-    not that of a row, with ``settings``; ``method`` is what a row is called in the result, where
-    that is something else. ``said`` is why the figures differ. ``min_rating`` leaves out lower
-    ratings, ``items`` draws so many items of at least 60 interactions.
+    place, rows: the tables' name, and names of their rows
+    system: the system that is trained, by default that of the row
+    method: name of the row in the result, by default its name in the table
+    data: names of our data sets
+    settings: settings of the trained system
+    min_rating: lower ratings are left out
+    items: number of items that are drawn among items with at least 60 interactions; 0 for all items
+    said: a note on why the figures differ
     """
 
     place: str
@@ -107,8 +124,11 @@ class TrainedRows(Declared):
     said: str = ""
 
 
-class AttackedRows(Declared):
-    """Rows of tables of attacks that are measured again, all cells of a row on one training."""
+class AttackedRows(Declaration):
+    """Rows of tables of attacks that are measured again, all cells of a row on one training.
+
+    ``said`` is a note on why the figures differ.
+    """
 
     rows: Names
     data: Names
@@ -116,8 +136,11 @@ class AttackedRows(Declared):
     said: str = ""
 
 
-class ComponentsFigure(Declared):
-    """Where attacks on each component of a row's upload by itself are drawn, and which."""
+class ComponentsFigure(Declaration):
+    """A figure (``place``) of attacks on single components of the uploads of some ``rows``.
+
+    ``attributes`` and ``columns`` state the attacks, as in a ``PrintedTable``.
+    """
 
     place: str = ""
     rows: Names = ()
@@ -125,11 +148,13 @@ class ComponentsFigure(Declared):
     columns: Names = ()
 
 
-class Attacks(Declared):
+class Attacks(Declaration):
     """Tables of attacks, measured again on the systems ``trained``.
 
-    ``attackers`` gives our attack for each attacker in the tables' columns. Beside them stands the
-    hit rate at ``cutoff`` of the training, which is ``drawn`` where no table has it.
+    attackers: our attack for each attacker in the tables' columns
+    cutoff: the K of the hit rate HR@K, which is measured on the same trainings
+    drawn: name of the figure that shows this hit rate, if no table has it
+    components: a figure of attacks on single components
     """
 
     attackers: Mapping[str, str]
@@ -139,11 +164,11 @@ class Attacks(Declared):
     trained: tuple[AttackedRows, ...]
 
 
-class Order(Declared):
+class Order(Declaration):
     """A ranking that the paper states at ``place``: ``rows`` from the best to the worst.
 
-    Where none are named, it is that of the table at ``place`` by ``metric``. ``data`` is the data
-    set of ours on which they are compared.
+    Without ``rows`` it is the ranking of the table at ``place`` by ``metric``. ``data`` is our data
+    set on which the rows are compared.
     """
 
     place: str
@@ -152,14 +177,17 @@ class Order(Declared):
     data: str = "ml-100k"
 
 
-class ComposedSystem(Declared):
+class ComposedSystem(Declaration):
     """A ``Federated`` system with ``settings`` of its own, given as in a plan.
 
-    Of a part (learner, protection, route) a setting is its name, or a table of its name and its
-    settings. ``type`` is the name of the class in Python, ``summary`` its line in a list, ``doc``
-    what more there is to say. ``place`` is where the system and its promise stand in the paper,
-    ``basis`` who states the epsilon of this promise, ``unprotected`` the name of the same system
-    without protection, if there is one.
+    type: name of the class in Python
+    summary: one line for a list of systems
+    doc: further description
+    place: place of the system and its promise in the paper
+    basis: who states the epsilon of this promise
+    unprotected: name of the system without its protection, if it exists
+    settings: the settings; a part (learner, protection, route) is given by its name, or by a table
+        of its name and its settings
     """
 
     type: str
@@ -171,19 +199,19 @@ class ComposedSystem(Declared):
     settings: Mapping[str, Setting | Mapping[str, Setting]] = {}
 
 
-class Systems(Declared):
-    """``systems.toml``: composed systems by name, and how their paper measures utility."""
+class Systems(Declaration):
+    """Content of ``systems.toml``: composed systems by name, and the paper's utility protocol."""
 
     evaluation: Evaluation = Evaluation()
     system: Mapping[str, ComposedSystem] = {}
 
 
-class ThreatModel(Declared):
-    """Who is assumed to do what, in the paper's own words put into ours.
+class ThreatModel(Declaration):
+    """The assumptions of a paper on the adversary and on trusted parties, put into our words.
 
-    It is decided once a paper, by what stands at ``place``, and holds for all of its statements.
-    ``adversary`` says against whom privacy is promised and what they may do; ``trusted``, who is
-    taken to keep to the protocol.
+    They are taken from the text at ``place``, once per paper, and hold for all of its statements.
+    ``adversary`` states against whom the paper promises privacy, and what that adversary may do;
+    ``trusted`` names the parties that are assumed to follow the protocol.
     """
 
     place: str
@@ -191,11 +219,12 @@ class ThreatModel(Declared):
     trusted: str
 
 
-class Heading(Declared):
-    """How a paper is cited, its threat model, and its symbols, each with what it stands for.
+class Heading(Declaration):
+    """A paper's citation, its threat model, and its symbols with their meaning.
 
-    Where released code is described, and not the paper, ``code`` is its repository and commit; its
-    entries are judged by what they declare, for it is no system here.
+    If the declarations describe released code and not the paper, ``code`` is the repository and
+    commit. Verdicts on its entries rely on their declarations, because the code is not a system
+    here.
     """
 
     title: str
@@ -204,18 +233,23 @@ class Heading(Declared):
     symbols: Mapping[str, str]
 
 
-class Claims(Declared):
-    """``claims.toml``: what the paper says of privacy."""
+class Claims(Declaration):
+    """Content of ``claims.toml``: the paper's statements about privacy."""
 
     paper: Heading
     claim: tuple[Entry, ...]
 
 
-class Printed(Declared):
-    """``printed.toml``: the numbers that the paper prints, and how they are measured again.
+class PrintedNumbers(Declaration):
+    """Content of ``printed.toml``: the numbers that the paper prints, and their reproduction here.
 
-    ``epsilons`` are calculated again. ``order`` are rankings that the text states, ``remark``
-    sentences on all rows. ``absent`` are printed figures that are measured nowhere.
+    table: printed tables
+    trained: rows of utility tables that are measured again
+    attacks: tables of attacks that are measured again
+    epsilons: tables of epsilons that are computed again
+    order: rankings that the paper states in its text
+    remark: sentences on all rows
+    absent: printed figures that are not measured again
     """
 
     table: tuple[PrintedTable, ...] = ()
@@ -228,13 +262,13 @@ class Printed(Declared):
 
     @property
     def is_measured(self) -> bool:
-        """Whether anything of it is measured or calculated again."""
+        """Whether some of the numbers are measured or computed again."""
         return bool(self.trained or self.attacks or self.epsilons)
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper's folder, which is the package ``package``: its declarations, read once.
+    """A paper's folder, which is the Python package ``package``, with its declarations.
 
     >>> paper = Paper.of("fedrec_auditor.targets.papers.dplcf")
     >>> paper.name, paper.heading.title
@@ -244,21 +278,21 @@ class Paper:
     package: str
     heading: Heading
     entries: tuple[Entry, ...]
-    printed: Printed
+    printed: PrintedNumbers
     composed: Systems
 
     @staticmethod
     def of(package: str) -> Paper:
-        """The paper of a package; InputError if a file of it cannot be read."""
+        """The paper in a package; InputError if one of its files is invalid."""
         return _read(package)
 
     @property
     def name(self) -> str:
-        """Name on the command line: that of the folder."""
+        """Name on the command line: the folder's name."""
         return self.package.rpartition(".")[2].replace("_", "-")
 
     def entry(self, name: str) -> Entry:
-        """The entry of this number or name; InputError if there is none."""
+        """The entry with this number or name; InputError if there is none."""
         for entry in self.entries:
             if name in (entry.number, entry.name):
                 return entry
@@ -267,32 +301,33 @@ class Paper:
         )
 
     def table(self, place: str) -> PrintedTable:
-        """The first table printed at this place; InputError if there is none."""
+        """The first table with this ``place``; InputError if there is none."""
         for table in self.printed.table:
             if table.place == place:
                 return table
         raise InputError(f"Expected a table of {self.name}, got {place!r}. Mend {PRINTED}.")
 
     def scope(self, entry: Entry) -> Scope | None:
-        """The scope in which an entry is judged; None where it is about no epsilon."""
+        """The scope of the verdict on an entry; None if the entry is not about an epsilon."""
         repeated = self.entry(entry.repeats).scope if entry.repeats else None
         return entry.scope or repeated
 
     def scoped_claims(
         self, name: str, system: Claimant, population: Population
     ) -> tuple[ScopedClaim, ...]:
-        """The claims of the system of this name, in the order of the file."""
+        """The claims on the system of this name, in the order of the file."""
         words = Words(system, population)
         return tuple(
-            entry.asked(stating.claim(self.heading.title, words, entry.delta), words, stating)
+            entry.rescope(stating.claim(self.heading.title, words, entry.delta), words, stating)
             for entry in self.entries
             if entry.speaks_of(name, system) and (stating := self._stating(entry, name, system))
         )
 
     def scoped(self, entry: Entry, system: Claimant, population: Population) -> ScopedClaim:
-        """Scoped claim of an entry on its first system; InputError if it makes none.
+        """The scoped claim of an entry on its first system; InputError if it makes none.
 
-        In a scope that its claim does not cover it is another's claim, and stays on its basis.
+        The claim takes the entry's basis if the entry states an epsilon itself, or if the claim
+        covers the scope. Otherwise the claim is that of another entry and keeps its basis.
         """
         scoped = self._scoped(entry, system, population)
         claim = scoped.claim
@@ -305,7 +340,7 @@ class Paper:
         words = Words(system, population)
         if stating := self._stating(entry, entry.system[0], system):
             claim = stating.claim(self.heading.title, words, entry.delta)
-            return entry.asked(claim, words, stating)
+            return entry.rescope(claim, words, stating)
         matching = [
             scoped
             for scoped in system.scoped_claims(population)
@@ -320,7 +355,7 @@ class Paper:
         return matching[0]
 
     def statement(self, entry: Entry, system: Claimant, population: Population) -> str:
-        """What an entry states of its first system, which ``system`` is, with its numbers."""
+        """The statement of an entry on its first system, ``system``, with the numbers filled in."""
         words = Words(system, population)
         if entry.epsilon is None:
             return words.fill(entry.statement)
@@ -330,58 +365,58 @@ class Paper:
         return entry.epsilon is not None or bool(entry.of)
 
     def _stating(self, entry: Entry, name: str, system: Claimant) -> Entry | None:
-        """The entry whose epsilon this one asks about; None if it declares no claim."""
+        """The entry that states the epsilon of ``entry``'s claim; None if there is no claim."""
         if entry.epsilon is not None:
             return entry
         others = map(self.entry, entry.of)
         return next((other for other in others if other.speaks_of(name, system)), None)
 
-    def computed(self, entry: Entry) -> tuple[Computed, ...]:
-        """The numbers of an entry, computed, or as they are stated; none where it has none."""
+    def computed(self, entry: Entry) -> tuple[ComputedNumber, ...]:
+        """The numbers of an entry, computed or as declared; empty if the entry has none."""
         if not entry.computed:
-            stated = (number for number in entry.numbers if isinstance(number, Computed))
+            stated = (number for number in entry.numbers if isinstance(number, ComputedNumber))
             return tuple(each.model_copy(update={"basis": entry.basis}) for each in stated)
         pairs = tuple(self._numbers(entry.computed))
         if len(pairs) % max(1, len(entry.numbers)) or (pairs and not entry.numbers):
             raise InputError(
-                f"Expected {len(pairs)} numbers of entry {entry.number}, or what says them by "
-                f"turns, got {len(entry.numbers)}. Mend {CLAIMS}."
+                f"Expected a description of each of {len(pairs)} numbers of entry {entry.number}, "
+                f"or descriptions used by turns, got {len(entry.numbers)}. Mend {CLAIMS}."
             )
-        return tuple(said.of(pair, entry.basis) for said, pair in zip(cycle(entry.numbers), pairs))
+        return tuple(one.of(pair, entry.basis) for one, pair in zip(cycle(entry.numbers), pairs))
 
     def epsilons(self) -> tuple[Any, ...]:
-        """The entries of its printed tables of epsilons."""
+        """The entries of the paper's printed tables of epsilons."""
         declared = self.printed.epsilons
         return () if declared is None else tuple(self._numbers(declared.entries))
 
     def _numbers(self, name: str) -> Iterable[Any]:
-        """What the function of the paper's ``numbers`` of this name gives."""
+        """Result of the function ``name`` in the paper's ``numbers``."""
         made: Iterable[Any] = getattr(importlib.import_module(f"{self.package}.numbers"), name)()
         return made
 
-    def reported(self, system: str) -> tuple[Reported, ...]:
-        """The printed figures of utility of the system of this name, each metric once.
+    def reported(self, system: str) -> tuple[ReportedFigure, ...]:
+        """The printed figures of utility of the system of this name, one per metric and protocol.
 
-        The first table that has a metric gives its value, the others are said beside it.
+        The first table that has a metric gives its value; the note states the other tables' values.
         """
-        found: dict[tuple[str, str], Reported] = {}
+        figures: dict[tuple[str, str], ReportedFigure] = {}
         for table in self.printed.table:
             rows = [row for row in table.rows if system in table.of(row)]
             for metric, value in table.row(rows[0]).items() if table.protocol and rows else ():
                 key, beside = (metric, table.protocol), table.beside.get(rows[0], "")
                 note = "; ".join(filter(None, (table.note, table.data, beside)))
-                if key in found:
-                    note = f"{found[key].note}; {value:g} on {table.data}"
-                    value = found[key].value
-                found[key] = Reported(
+                if key in figures:
+                    note = f"{figures[key].note}; {value:g} on {table.data}"
+                    value = figures[key].value
+                figures[key] = ReportedFigure(
                     metric=metric, protocol=table.protocol, value=value, note=note
                 )
-        return tuple(found.values())
+        return tuple(figures.values())
 
 
 @functools.cache
 def paper_of(module: str) -> Paper | None:
-    """The paper in whose folder a module is; None for a module of none."""
+    """The paper whose folder contains a module; None if no paper's folder does."""
     package = module
     while package := package.rpartition(".")[0]:
         if _has(package, CLAIMS):
@@ -392,7 +427,9 @@ def paper_of(module: str) -> Paper | None:
 @functools.cache
 def _read(package: str) -> Paper:
     claims = _parsed(package, CLAIMS, Claims)
-    printed = _parsed(package, PRINTED, Printed) if _has(package, PRINTED) else Printed()
+    printed = (
+        _parsed(package, PRINTED, PrintedNumbers) if _has(package, PRINTED) else PrintedNumbers()
+    )
     composed = _parsed(package, SYSTEMS, Systems) if _has(package, SYSTEMS) else Systems()
     return Paper(package, claims.paper, claims.claim, printed, composed)
 
@@ -401,13 +438,13 @@ def _has(package: str, name: str) -> bool:
     return (files(package) / name).is_file()
 
 
-_Kind = TypeVar("_Kind", bound=Declared)
+_Kind = TypeVar("_Kind", bound=Declaration)
 
 
 def _parsed(package: str, name: str, kind: type[_Kind]) -> _Kind:
-    """A file of declarations; InputError names it, and what is wrong in it."""
+    """Content of a file of declarations; InputError with its path and the first error in it."""
     path = files(package) / name
     try:
         return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        raise InputError(f"Expected what a paper declares in {path}, got: {error}") from error
+        raise InputError(f"Expected a paper's declarations in {path}, got: {error}") from error

@@ -1,1 +1,1 @@
-"""Federated systems composed of a learner, a protection and a route, trained by one loop."""
+"""Federated systems composed of a learner, a protection and a route, with one training loop."""

@@ -1,4 +1,4 @@
-"""Parts of a federated system: a learner, a protection of uploads, and a route to the server."""
+"""Protocols of the parts of a federated system: learner, protection of uploads, and route."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fedrec_auditor.targets.components import Component, Floats, Ints, Randomize
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
-from fedrec_auditor.targets.settings import Knob, numbers
+from fedrec_auditor.targets.settings import NoiseSetting, numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Numbers of items and of a user's features, on which the sizes of a model depend."""
+    """Number of items and number of user features, which determine the sizes of a model."""
 
     n_items: int
     n_user_features: int
@@ -31,12 +31,14 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clients:
-    """Devices of one round: what they hold, and their randomness.
+    """Devices of one round: their data and their randomness.
 
-    ``interactions`` has one row a device; ``features`` (n, d1) are its user's (Table I of the
-    FedRec paper). ``objective`` is where a linear term's coefficients are drawn, if not in
-    ``streams``: what a device keeps from round to round. ``own`` (n, d, d1) is each device's own
-    "user.E", where that is not broadcast.
+    ``interactions``: one row per device.
+    ``features``: features of each device's user (n, d1), Table I of the FedRec paper.
+    ``streams``: random streams of the devices.
+    ``objective``: streams of the linear term's coefficients, kept from round to round; default
+    streams.
+    ``own``: each device's own "user.E" (n, d, d1), if it is not broadcast.
     """
 
     interactions: Interactions
@@ -49,7 +51,7 @@ class Clients:
         return self.interactions.n_users
 
     def take(self, devices: NDArray[np.integer[Any]]) -> Clients:
-        """These devices."""
+        """The devices with these indices."""
         return Clients(
             interactions=self.interactions.take(devices),
             features=self.features[devices],
@@ -63,9 +65,13 @@ class EpochNoise(Randomizer, Protocol):
     """Noise on the entries of a component at the end of a local epoch, drawn by the device."""
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
-        """Rows ``values`` (nnz, d) of tables, of which client i has ``ids[indptr[i]:indptr[i+1]]``.
+        """Noisy rows ``values`` (nnz, d) of tables; client i has ``indptr[i + 1] - indptr[i]``
+        rows.
 
-        They are what the whole tables would have there: an entry draws by its place in the table.
+        ``indptr``: the rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+        ``ids``: place of each row in its table.
+        The result equals these rows of the whole noisy tables: the draw of an entry depends on its
+        place in the table.
         """
         ...
 
@@ -74,12 +80,15 @@ class EpochNoise(Randomizer, Protocol):
 class LocalTraining:
     """Local training of a device: minibatches of its positives and sampled negatives.
 
-    ``negatives`` is q of "1 : q", drawn once an upload, without the user's own items; every epoch
-    visits all examples in a new order, in batches of ``batch``. ``linear_term`` is added to the
-    loss: by component, the scale of the Laplace draws that are its coefficients (objective
-    perturbation), divided by the number of examples. ``noise`` is what a component goes through
-    after every epoch but the last, all of its entries, in every device, also in one without
-    examples: what is sent of the last epoch is the protection's.
+    ``epochs``: passes over all examples, each in a new order.
+    ``batch``: examples per minibatch.
+    ``negatives``: q of "1 : q", items without an interaction, drawn once per upload.
+    ``learning_rate``: learning rate.
+    ``optimizer``: plain gradient descent or Adam.
+    ``linear_term``: by component, the scale of the Laplace draws that are its coefficients in the
+    loss (objective perturbation), divided by the number of examples.
+    ``noise``: by component, noise on all its entries after every epoch except the last, in every
+    device, even without examples; the protection adds the noise of the last epoch.
     """
 
     epochs: int = 5
@@ -95,7 +104,7 @@ class Learner(Protocol):
     """A model with named components, trained on a device and averaged on the server.
 
     Learners are frozen dataclasses whose fields are the paper's settings. Component names begin
-    with their group before a dot: "user.W1", "item" (one row an item), "mlp1.weight".
+    with their group before a dot: "user.W1", "item" (one row per item), "mlp1.weight".
     """
 
     @property
@@ -105,7 +114,7 @@ class Learner(Protocol):
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Settings of a composition under which it learns, unprotected, as well as elsewhere."""
+        """Settings of a composition with which an unprotected model learns as well as elsewhere."""
         return {}
 
     def shapes(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
@@ -113,11 +122,11 @@ class Learner(Protocol):
         ...
 
     def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """The first model, float32."""
+        """Initial model, float32."""
         ...
 
     def own(self, streams: Streams) -> NDArray[np.float32]:
-        """The first "user.E" (n, d, 1) of devices that each keep one, for the feature 1."""
+        """Initial private "user.E" (n, d, 1) of each device, for the feature 1."""
         ...
 
     def train(
@@ -125,14 +134,14 @@ class Learner(Protocol):
     ) -> dict[str, Component]:
         """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
 
-        A device's result depends on its own row of ``clients`` and on the broadcast only. A device
-        without positives returns the broadcast, and its ``own`` "user.E" where it has one. With
+        A device's result depends only on its own row of ``clients`` and on the broadcast. A device
+        without positives returns the broadcast, and its ``own`` "user.E" if it has one. With
         ``local.noise`` on the items, these rows are ``Overlaid`` on a table of noise.
         """
         ...
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Vectors of users, (n, d), which stand beside an item's row of ``model``."""
+        """Vectors of users, (n, d), to be compared with an item's row of ``model``."""
         ...
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
@@ -144,10 +153,12 @@ class Learner(Protocol):
 class Promise:
     """Claim that the authors of a protection make for one round, in our words.
 
-    ``epsilon`` is infinite where no number is promised. ``notable`` is a delta above 0 at which
-    there is more to say, 0 where there is none. ``outside_model`` names what of the audited
-    protection is not the authors', such as a distribution they do not print: whatever is found of
-    it refutes no claim.
+    ``epsilon``: infinite if no number is promised.
+    ``unit``: unit that the promise hides.
+    ``statement``: the promise in one or two sentences.
+    ``notable``: a delta above 0 at which the claim is also judged; 0 without one.
+    ``outside_model``: a part of the audited protection that is not the authors', such as a
+    distribution that they do not print; then no bound on the protection refutes the claim.
     """
 
     epsilon: float
@@ -160,82 +171,83 @@ class Promise:
 class Protection(Protocol):
     """Protection on the device: of its features, its training, and its upload.
 
-    Protections are frozen dataclasses whose fields are the paper's settings. A subclass inherits
-    features, training and upload as they are, no distribution of any, and no epsilon.
+    Protections are frozen dataclasses whose fields are the paper's settings. The defaults of a
+    subclass leave features, training and upload unchanged, name no randomizer, and have no finite
+    epsilon.
     """
 
-    privacy: ClassVar[Knob | None] = None
-    """The settings that buy privacy."""
+    privacy: ClassVar[NoiseSetting | None] = None
+    """Noise setting: the fields that set how much noise the protection adds."""
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """Changes to the settings of a composition under which the learner learns.
+        """Changes to the settings of a composition with which the learner learns.
 
-        Features that it perturbs are there to be trained on.
+        Perturbed features need a learner that trains on features.
         """
         return {} if self.attribute() is None else {"private_user": False}
 
     def prepare(self, clients: Clients) -> Clients:
-        """Data that the device trains on, for a whole training."""
+        """Data on which the device trains, for a whole training."""
         return clients
 
     def training(
         self, local: LocalTraining, shapes: Mapping[str, tuple[int, ...]]
     ) -> LocalTraining:
-        """Local training of a model of these components."""
+        """Settings of the local training of a model with components of these shapes."""
         return local
 
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Messages instead of the trained models. Randomness comes from ``clients.streams``."""
+        """Messages that replace the trained models. Randomness comes from ``clients.streams``."""
         return dict(upload)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """Claims on a model of these groups."""
+        """The authors' claims on a model of these groups."""
         ...
 
     def coordinate(self, group: str) -> Mechanism | None:
-        """Randomizer of an entry of a component of ``group``; None if it is sent as it is."""
+        """Randomizer of one entry of a component of ``group``; None if it is sent without noise."""
         return None
 
     def upload(self, sizes: Mapping[str, int]) -> Mechanism | None:
-        """Randomizer of a whole upload whose groups have so many entries.
+        """Randomizer of a whole upload; ``sizes`` is its number of entries by group.
 
-        It must cover every pair of uploads; None where nothing does.
+        The randomizer must cover every pair of uploads; the result is None if none does.
         """
         return None
 
     def spent(self, sizes: Mapping[str, int]) -> float:
-        """The pure epsilon of a whole upload; infinite where there is none."""
+        """Pure epsilon of a whole upload; infinite if there is none."""
         return math.inf
 
-    def stirred(self, n_items: int) -> float:
-        """The chance that an item's row moves of which training left every number alone."""
+    def moved_row_chance(self, n_items: int) -> float:
+        """Probability that protection changes an item's row which training left unchanged."""
         return 0.0
 
     def attribute(self) -> dp.DpEvent | None:
-        """Event of one attribute of the user in a whole training; None if it costs as all do."""
+        """Event of one attribute of the user in a whole training; None for an upload's event."""
         return None
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Its public settings by name, for the transcript: all fields that are numbers."""
+        """Public settings by name, for the transcript: all fields that are numbers."""
         return numbers(self)
 
 
 class Route(Protocol):
-    """Way of uploads to the server: who sees them, and the event an accountant charges for it."""
+    """Way of uploads to the server: its vantage, and the event that an accountant charges."""
 
     @property
     def vantage(self) -> Vantage:
-        """The strongest vantage of anyone who keeps to the protocol."""
+        """Strongest vantage among all who follow the protocol."""
         ...
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """Event of this vantage for one round in which every sender pays ``local``.
+        """Event of this vantage for one round in which every sender's own event is ``local``.
 
-        ``epsilon`` is the pure epsilon of one whole upload, infinite where there is none. A
-        subclass inherits the local event: what is seen is a function of the uploads.
+        ``epsilon`` is the pure epsilon of one whole upload, infinite if there is none. The default
+        is the local event: the adversary sees a function of the uploads.
         """
         return local

@@ -1,4 +1,4 @@
-"""A base recommender, what protects its uploads, and how they reach the server."""
+"""Settings of a federated recommender: base model, protection, route and averaging."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.component_laplace import ComponentLaplace
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
-from fedrec_auditor.targets.settings import Knob, Positive, Probability, Whole
+from fedrec_auditor.targets.settings import NoiseSetting, Positive, Probability, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Population, ScopedClaim
 from fedrec_auditor.targets.systems.system import System
 
@@ -41,61 +41,63 @@ _MANY = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Composition(System):
-    """Settings of federated averaging, the three parts of a system, and what follows of privacy.
+    """System of a learner, a protection and a route, with its claims and privacy events.
 
-    Defaults are those of Zhang et al. (section 5.4) where a paper that composes a system says
-    nothing else: ``epochs``, ``batch``, ``learning_rate`` and ``share``, that of the users a round,
-    at 0 half of up to 1,000 users and a tenth of more. ``negatives`` an interaction are not printed
-    there; 4 is usual. By the ``optimizer`` "adam" at this rate it takes ``rounds`` = 12 to
-    converge, by "sgd", a plain gradient step, hundreds.
-    ``best`` is the best rating of the scale, for the users' features; higher ratings count as it.
+    Defaults are those of Zhang et al. (section 5.4), for a setting that the paper of a system
+    leaves open. ``share`` is the share of users per round; 0 stands for a half of up to 1,000 users
+    and a tenth of more. ``negatives`` per interaction are not printed there; 4 is usual. With the
+    ``optimizer`` "adam" at this rate the training converges in ``rounds`` = 12, with "sgd", a plain
+    gradient step, in hundreds.
+    ``best`` is the best rating of the scale, for the users' features; higher ratings count as the
+    best.
 
-    With ``private_user`` z_u is a vector that the device keeps from round to round, as MF, NCF and
-    LightGCN have it in their own papers, instead of E_U x_u, whose E_U is sent: no feature enters
-    the model. The ``server`` takes the "mean" of the uploads, as federated averaging does, their
-    "sum", or a step by "adam" towards their mean (``FedAdam``): of an item that one device in a
-    hundred trained, the mean moves by a hundredth of what they moved it.
+    With ``private_user`` z_u is a vector that the device keeps from round to round, as in the
+    papers of MF, NCF and LightGCN. It replaces E_U x_u, whose E_U is sent, and no feature enters
+    the model.
+    ``server`` is the use of the uploads: their "mean", as in federated averaging, their "sum", or a
+    step by "adam" towards their mean (``FedAdam``). If one device in a hundred trained an item, the
+    mean moves by a hundredth of that device's change.
     """
 
-    learner: Annotated[Learner, "the model that a device trains"] = Gcn()
-    protection: Annotated[Protection, "what is done to an upload"] = Unprotected()
-    route: Annotated[Route, "how an upload reaches the server"] = Direct()
-    rounds: Annotated[Whole, "rounds of a training"] = 12
-    share: Annotated[Probability, "of users a round; 0: half of up to 1,000, a tenth of more"] = 0.0
-    epochs: Annotated[Whole, "passes of a device over its examples, a round"] = 5
-    batch: Annotated[Whole, "examples a step of a device"] = 32
-    negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
-    learning_rate: Annotated[Positive, "size of a device's steps"] = 0.001
-    optimizer: Annotated[Literal["sgd", "adam"], "how a device steps"] = "adam"
+    learner: Annotated[Learner, "model that a device trains"] = Gcn()
+    protection: Annotated[Protection, "clipping and noise of a device"] = Unprotected()
+    route: Annotated[Route, "way of an upload to the server"] = Direct()
+    rounds: Annotated[Whole, "rounds per training"] = 12
+    share: Annotated[Probability, "share of users per round; 0: 0.5 of up to 1,000, else 0.1"] = 0.0
+    epochs: Annotated[Whole, "passes of a device over its examples per round"] = 5
+    batch: Annotated[Whole, "examples per step of a device"] = 32
+    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
+    learning_rate: Annotated[Positive, "learning rate of a device"] = 0.001
+    optimizer: Annotated[Literal["sgd", "adam"], "optimizer of a device"] = "adam"
     best: Positive = 5.0
     private_user: bool = False
-    server: Annotated[Literal["mean", "sum", "adam"], "what the server makes of uploads"] = "mean"
-    server_rate: Annotated[Positive, 'size of the server\'s steps by "adam"'] = 0.01
+    server: Annotated[Literal["mean", "sum", "adam"], "server's use of uploads"] = "mean"
+    server_rate: Annotated[Positive, 'learning rate of the server with "adam"'] = 0.01
 
     evaluation = Evaluation()
     place: ClassVar[str]
     basis: ClassVar[Basis] = Basis.PRINTED
-    """Place and basis of this composition and its promise in its paper."""
+    """Place in the paper that states this composition and its promise, and the claim's basis."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for group in self.groups:
-            self.protection.coordinate(group)  # refuses a group that it has no budget for
+            self.protection.coordinate(group)  # raises InputError for a group without a budget
         if self.private_user and self.protection.attribute() is not None:
             raise InputError(
-                "Expected features where they are perturbed, got private_user=True, which has "
-                "none. Leave one of them out."
+                "Expected private_user=False if features are perturbed, got private_user=True: "
+                "the model has no features. Change private_user or the protection."
             )
 
     @property
-    def privacy(self) -> Knob | None:  # type: ignore[override]
-        """Settings of the protection that buy privacy."""
+    def privacy(self) -> NoiseSetting | None:  # type: ignore[override]
+        """Noise setting of the protection; None without one."""
         knob = self.protection.privacy
         return None if knob is None else knob.within("protection")
 
     @property
     def learning(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """Settings of the learner under which it learns, as the protection changes them."""
+        """Settings with which the learner learns, as the protection changes them."""
         return {**self.learner.learning, **self.protection.learning}
 
     def sent(self, catalogue: Catalogue) -> dict[str, tuple[int, ...]]:
@@ -105,20 +107,27 @@ class Composition(System):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Groups of these components in order."""
+        """Groups of these components, in order."""
         names = self.sent(Catalogue(n_items=1, n_user_features=1))
         return tuple(dict.fromkeys(name.partition(".")[0] for name in names))
 
     def entries(self, population: Population) -> dict[str, int]:
-        """Entries of an upload by group of components."""
+        """Number of entries of an upload by group of components."""
         catalogue = Catalogue(n_items=population.n_items, n_user_features=population.n_features)
-        found = dict.fromkeys(self.groups, 0)
+        sizes = dict.fromkeys(self.groups, 0)
         for name, shape in self.sent(catalogue).items():
-            found[name.partition(".")[0]] += math.prod(shape)
-        return found
+            sizes[name.partition(".")[0]] += math.prod(shape)
+        return sizes
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Local epochs of those drawn, who send the rows that they trained, and all else."""
+        """Sizes for the estimate of a training's cost.
+
+        ``senders``: users per round.
+        ``width``: entries per item row.
+        ``dense``: entries of all other components.
+        ``negatives``: negatives per interaction.
+        ``passes``: local epochs per user in a training.
+        """
         users, items = interactions.n_users, interactions.n_items
         entries = self.entries(Population(n_users=users, n_items=items))
         table, senders = entries["item"], self.senders(users)
@@ -131,14 +140,14 @@ class Composition(System):
         }
 
     def senders(self, n_users: int) -> int:
-        """Users of one round: at least one where there are any."""
+        """Number of users in one round: at least one if there are users."""
         share = self.share or (0.5 if n_users <= 1000 else 0.1)
         return max(1, round(share * n_users)) if n_users else 0
 
     def features(self, interactions: Interactions) -> NDArray[np.float32]:
         """Features of users that their devices know, (n_users, d1).
 
-        Of a ``private_user`` the number 1: E_U x_u is then E_U, a vector.
+        With ``private_user`` the only feature is 1: then E_U x_u is E_U, a vector.
         """
         if self.private_user:
             return np.ones((interactions.n_users, 1), dtype=np.float32)
@@ -150,8 +159,11 @@ class Composition(System):
         return user_features(interactions, best=self.best).values
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """Promises, each in its own scope for one round, then in those it would be taken for."""
-        found = []
+        """Promises of the protection, each in its own scope, then in scopes readers may assume.
+
+        A promise holds for one round in its own scope.
+        """
+        claims = []
         for promise in self.protection.promises(self.groups):
             claim = Claim(
                 epsilon=promise.epsilon,
@@ -161,7 +173,7 @@ class Composition(System):
                 basis=Basis.DERIVED if promise.outside_model else self.basis,
             )
             own = claim.scope, 0.0, ""
-            found += [
+            claims += [
                 ScopedClaim(
                     claim=claim,
                     scope=scope,
@@ -171,12 +183,12 @@ class Composition(System):
                 )
                 for scope, delta, note in (own, *self._wider(promise, population))
             ]
-        return tuple(found)
+        return tuple(claims)
 
     def _wider(
         self, promise: Promise, population: Population
     ) -> Iterator[tuple[Scope, float, str]]:
-        """Scopes in which a promise would be taken to hold, with delta and the reason to ask."""
+        """Scopes in which a reader may take a promise to hold, with delta and the reason."""
         counts = self.entries(population)
         total, whole_round = sum(counts.values()), (Vantage.SERVER, Horizon.ROUND)
         if promise.unit is Unit.COORDINATE:
@@ -185,78 +197,80 @@ class Composition(System):
             yield (
                 any_pair(Unit.USER, *whole_round),
                 0.0,
-                f"A user sends all {total:,} parameters ({parts}): for the upload as a whole the "
-                f"epsilons add up, to {spent:,.0f}.",
+                f"A user sends all {total:,} parameters ({parts}): their epsilons add up to "
+                f"{spent:,.0f} for the whole upload.",
             )
             yield (
                 any_pair(Unit.USER, Vantage.SERVER, Horizon.TRAINING),
                 0.0,
-                f"Fresh noise on the same data in every round: {self.rounds} rounds, all of "
-                f"which a user may be drawn for, spend {self.rounds * spent:,.0f}.",
+                f"Every round adds fresh noise to the same data: a user may be drawn for all "
+                f"{self.rounds} rounds, whose epsilons add up to {self.rounds * spent:,.0f}.",
             )
             if not self.private_user:
                 yield (
                     any_pair(Unit.ATTRIBUTE, *whole_round),
                     0.0,
-                    "An attribute, such as gender or age, moves many parameters at once, so no "
-                    "promise for one of them is one for it; F1 scores of attacks are lower bounds "
-                    "on what leaks.",
+                    "An attribute, such as gender or age, moves many parameters together, so that "
+                    "a promise for one parameter does not cover it; F1 scores of attacks are lower "
+                    "bounds on the leakage.",
                 )
         if promise.notable:
-            for unit, what in (
+            for unit, covered in (
                 (Unit.COORDINATE, "one parameter"),
                 (Unit.USER, f"an upload of {total:,} parameters"),
             ):
-                note = f"What this audit's sigma and clipping give {what}, at a delta of ours."
+                note = f"Guarantee for {covered} at the sigma, clipping and delta of this audit."
                 yield any_pair(unit, *whole_round), promise.notable, note
         if self.route.vantage is Vantage.SHUFFLED and promise.unit is Unit.COORDINATE:
             for horizon in (Horizon.ROUND, Horizon.TRAINING):
                 note = (
-                    f"What an honest proxy that shuffles {self.senders(population.n_users)} "
-                    f"whole uploads buys over a {horizon}."
+                    f"Guarantee behind an honest proxy that shuffles "
+                    f"{self.senders(population.n_users)} whole uploads, over a {horizon}."
                 )
                 yield any_pair(Unit.USER, Vantage.SHUFFLED, horizon), _SHUFFLED_DELTA, note
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Randomizer of the unit before the server, if it covers every pair of its values.
+        """Randomizer of the unit at the server, if it covers every pair of values of the unit.
 
-        For an entry that of the component with the largest epsilon; for a user that of all entries.
-        Where uploads carry no noise, an interaction shows in a row of the item table: ``touched``.
-        With a share of users a round, that of a training is exact at delta 0 only: a user may, but
-        need not, be drawn for all of it.
+        The randomizer of an entry is that of the component with the largest epsilon; that of a user
+        covers all entries. If uploads carry no noise, an interaction shows in a row of the item
+        table (``touched``). With a share of users per round, the randomizer of a training is exact
+        only at delta 0: a user may, but need not, be drawn for all rounds.
         """
         if scope.vantage is not Vantage.SERVER or scope.is_presence:
             return None
-        found: Mechanism | None = None
+        randomizer: Mechanism | None = None
         if scope.unit is Unit.COORDINATE:
-            found = self._weakest()[0]
+            randomizer = self._weakest()[0]
         elif scope.unit in (Unit.USER, Unit.REPORT):
-            found = self.protection.upload(self.entries(population))
-        shown = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
-        if found is None and scope.unit in shown and not scope.is_value:
-            found = self.touched(population)
-        if found is None or scope.horizon is not Horizon.TRAINING:
-            return found
-        return Repeated(found, self.rounds)
+            randomizer = self.protection.upload(self.entries(population))
+        visible = (Unit.USER, Unit.REPORT, Unit.INTERACTION, Unit.RATING)
+        if randomizer is None and scope.unit in visible and not scope.is_value:
+            randomizer = self.touched(population)
+        if randomizer is None or scope.horizon is not Horizon.TRAINING:
+            return randomizer
+        return Repeated(randomizer, self.rounds)
 
     def touched(self, population: Population) -> Mechanism | None:
-        """Bit of an item's row that left the broadcast: always if it is held, else as a negative.
+        """Randomizer of one bit: whether an item's row differs from the broadcast.
 
-        For a user of this item alone, or of another one alone; None where noise covers all rows,
-        or all rows are negatives.
+        The row always differs if the user has the item, and else if the item is drawn as a
+        negative. The pair is a user of this item alone and a user of another item alone. None if
+        noise covers all rows, or if all other items are negatives.
         """
         if any(self.protection.coordinate(group) is not None for group in self.groups):
             return None
         others = population.n_items - 1
         if others <= self.negatives:
             return None
-        drawn, stirred = self.negatives / others, self.protection.stirred(population.n_items)
-        return BitFlip(1.0, drawn + (1.0 - drawn) * stirred)
+        drawn, moved = self.negatives / others, self.protection.moved_row_chance(population.n_items)
+        return BitFlip(1.0, drawn + (1.0 - drawn) * moved)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Noise of an entry, or else of a whole upload, on the way it takes, once a round.
+        """Event of an entry's noise, or of a whole upload's noise on its route, once per round.
 
-        A user may be drawn for every round, and the server knows who: sampling amplifies nothing.
+        A user may be drawn for every round, and the server knows the users of a round, so that
+        sampling does not amplify.
         """
         protection = self.protection
         whole = protection.attribute() if scope.unit is Unit.ATTRIBUTE else None
@@ -278,19 +292,23 @@ class Composition(System):
         return dp.SelfComposedDpEvent(one, self.rounds) if training else one
 
     def _weakest(self) -> tuple[Mechanism | None, float]:
-        """Randomizer of an entry of the group promised least, and its epsilon; None if bare."""
+        """Randomizer of an entry of the group with the largest epsilon, and this epsilon.
+
+        The randomizer is None if a group has none.
+        """
         entries = [self.protection.coordinate(group) for group in self.groups]
         spent = [self.protection.spent({group: 1}) for group in self.groups]
-        most = max(spent)
-        return None if None in entries else entries[spent.index(most)], most
+        largest = max(spent)
+        return None if None in entries else entries[spent.index(largest)], largest
 
 
 def _charged(mechanism: Mechanism, spent: float, once: bool) -> dp.DpEvent:
-    """The mechanism's event, or a pure epsilon where a delta would buy next to nothing.
+    """The mechanism's event, or a pure epsilon if a delta would hardly reduce it.
 
-    One Laplace noise has eps + 2 ln(1 - delta). Where every one of 1,000 entries or more spends 1
-    at least, no delta takes off more than two thirds of a sum of hundreds (the mean loss of an
-    entry is eps - 1 + e^-eps), and accounting up to 10^7 noises exactly takes a minute.
+    One Laplace noise has epsilon eps + 2 ln(1 - delta) at delta. If each of 1,000 or more entries
+    has an epsilon of at least 1, no delta reduces a sum of hundreds by more than two thirds,
+    because the mean privacy loss of an entry is eps - 1 + e^-eps; and exact accounting of up to
+    10^7 noises takes a minute.
     """
     if isinstance(mechanism, ComponentLaplace):
         least = min(part.epsilon for part in mechanism.components)

@@ -1,13 +1,17 @@
-"""Local training of one device after the other, all of its epochs in cache, compiled by numba.
+"""Local training of devices one after another, compiled by numba, all epochs of a device in cache.
 
-Plain descent is lazy: what a step adds to all of a device's own rows is one vector ``shift``, the
-linear term of touched rows a coefficient ``spent`` of its draws, and what all steps take from E one
-vector times the features. Adam moves every parameter of the device, its touched item rows included,
-at every minibatch, as torch's dense Adam does: a row moves on after the batch that it was in. Its
-moments begin at zero in every round, as a device keeps nothing between rounds; they last from epoch
-to epoch, also where noise falls between.
+Plain gradient descent is lazy: it keeps three sums and applies them to the arrays at the end.
 
-A device's result is the same to the bit in any batch of devices, in any number of threads.
+- Every step adds one vector to all rows of the device's own items; ``shift`` is the sum.
+- The linear term subtracts its draws from touched rows; ``spent`` is the sum of the coefficients.
+- Every step subtracts a vector times the features from E; ``taken`` is the sum of these vectors.
+
+Adam moves every parameter of the device at every minibatch, touched item rows included, as torch's
+dense Adam does: a row keeps moving after the minibatch that contains it. The moments start at zero
+in every round, because a device keeps nothing between rounds. They last from epoch to epoch, even
+if noise is added between two epochs.
+
+A device's result is the same to the bit in any batch of devices and in any number of threads.
 """
 
 from __future__ import annotations
@@ -50,7 +54,13 @@ _vectorized = compiled(kept=False, fastmath=REORDERED, error_model="numpy")
 
 
 class DeviceBlock(NamedTuple):
-    """Devices to train: their rows begin at ``starts``; they are visited in ``order[epoch, i]``."""
+    """Devices to train together, and the order in which each visits its examples.
+
+    ``devices``: indices of the devices.
+    ``starts``: first row of each device in the tables.
+    ``sizes``: number of rows of each device.
+    ``order``: example that device i visits at each step of an epoch, ``order[epoch, i]``.
+    """
 
     devices: Numbers
     starts: Numbers
@@ -59,11 +69,14 @@ class DeviceBlock(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Arrays of all devices, of which ``theta`` (n, P) and ``rows`` (nnz, d) are trained in place.
+    """Arrays of all devices; training changes ``theta`` and ``rows`` in place.
 
-    ``theta`` holds E, W1, W2, b, then the MLP's weights and biases, as the learner has them.
-    ``linear_term`` has its shape, ``linear_rows`` that of rows; either is empty without such a
-    term.
+    ``positive``: whether an example is one of the device's own items (nnz,).
+    ``features``: features of each device's user.
+    ``theta``: E, W1, W2, b, then the MLP's weights and biases, as the learner has them (n, P).
+    ``rows``: item rows of the examples (nnz, d).
+    ``linear_term``: coefficients for theta, of its shape; empty without such a term.
+    ``linear_rows``: coefficients for rows, of their shape; empty without such a term.
     """
 
     positive: Flags
@@ -75,7 +88,10 @@ class Tables(NamedTuple):
 
 
 class AdamMoments(NamedTuple):
-    """Adam's moments (2, n, P) and (2, nnz, d) after ``done`` epochs; none are kept if empty."""
+    """Moments of Adam after ``done`` epochs: ``theta`` (2, n, P) and ``rows`` (2, nnz, d).
+
+    A first dimension of 0 means that no moments are kept between calls.
+    """
 
     theta: F32
     rows: F32
@@ -83,7 +99,14 @@ class AdamMoments(NamedTuple):
 
 
 class Device(NamedTuple):
-    """Data of one device: its rows and features, the linear term of rows, and orders of visits."""
+    """Data of one device during its training.
+
+    ``own``: item rows of its examples, trained in place.
+    ``positive``: whether an example is one of the device's own items.
+    ``features``: features of its user.
+    ``drawn``: linear coefficients of the rows.
+    ``order``: order of visits per epoch.
+    """
 
     own: F32
     positive: Flags
@@ -94,7 +117,7 @@ class Device(NamedTuple):
 
 @_part
 def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags) -> np.float32:
-    """Means over the device's own rows, and of their draws; one over their number."""
+    """Writes the means of own rows and of their draws; returns one over the number of own rows."""
     mean[:] = 0
     mean_drawn[:] = 0
     held = 0
@@ -117,7 +140,7 @@ def _own_means(mean: F32, mean_drawn: F32, own: F32, drawn: F32, positive: Flags
 def _gather(
     z: F32, own: F32, drawn: F32, positive: Flags, visit: Places, shift: F32, spent: np.float32
 ) -> None:
-    """The rows of a minibatch, with what is kept lazily."""
+    """Copies the rows of a minibatch and adds the lazy sums to them."""
     for e in range(len(visit)):
         at = visit[e]
         for k in range(z.shape[1]):
@@ -143,7 +166,7 @@ def _move_rows(
     part: np.float32,
     neighbours: int,
 ) -> None:
-    """Descends the rows of a minibatch, and what all of the device's own have in common."""
+    """Moves the rows of a minibatch, and the mean and the shift of the device's own rows."""
     for e in range(len(visit)):
         at = visit[e]
         for k in range(len(mean)):
@@ -160,7 +183,7 @@ def _move_rows(
 
 @_part
 def _norm(vector: F32) -> np.float32:
-    """The squared length of a vector."""
+    """Squared length of a vector."""
     norm = np.float32(0)
     for k in range(len(vector)):
         norm += vector[k] * vector[k]
@@ -169,7 +192,7 @@ def _norm(vector: F32) -> np.float32:
 
 @_part
 def _settle_layer(e: F32, taken: F32, features: F32) -> None:
-    """Take from E what all steps took."""
+    """Subtracts the lazy sum of all steps from E."""
     for h in range(len(taken)):
         for k in range(len(features)):
             e[h, k] -= taken[h] * features[k]
@@ -177,7 +200,7 @@ def _settle_layer(e: F32, taken: F32, features: F32) -> None:
 
 @_part
 def _settle_rows(own: F32, drawn: F32, positive: Flags, shift: F32, spent: np.float32) -> None:
-    """Add to rows what was kept lazily."""
+    """Adds the lazy sums of all steps to the rows."""
     for i in range(len(own)):
         if positive[i]:
             for k in range(len(shift)):
@@ -197,7 +220,7 @@ def _train_plainly(
     g: Layers,
     settings: Settings,
 ) -> None:
-    """Train one device by plain descent, lazily."""
+    """Trains one device by plain gradient descent, lazily."""
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
     _, e, w_1, w_2, bias, from_user, from_item, tail = p
@@ -253,7 +276,7 @@ def _train_plainly(
 def _move(
     p: F32, g: F32, m: F32, v: F32, rate: np.float32, scale: np.float32, tiny: np.float32
 ) -> None:
-    """One step of Adam; ``rate`` and ``scale`` hold the corrections of its moments."""
+    """One step of Adam; ``rate`` and ``scale`` include the bias corrections of its moments."""
     keep_1, keep_2 = np.float32(BETA_1), np.float32(BETA_2)
     new_1, new_2 = np.float32(1 - BETA_1), np.float32(1 - BETA_2)
     for k in range(len(p)):
@@ -264,7 +287,7 @@ def _move(
 
 @_part
 def _look_up(z: F32, mean: F32, own: F32, positive: Flags, visit: Places, part: np.float32) -> None:
-    """The rows of a minibatch, and the mean of the device's own if ``part`` is their share."""
+    """Copies the rows of a minibatch; computes the mean of own rows if their ``part`` is not 0."""
     for e in range(len(visit)):
         for k in range(len(mean)):
             z[e, k] = own[visit[e], k]
@@ -287,7 +310,7 @@ def _gradient_rows(
     part: np.float32,
     share: np.float32,
 ) -> None:
-    """Gradients of all rows: by the mean of the device's own, as examples, by the linear term."""
+    """Gradients of all rows: through the mean of own rows, as examples, and of the linear term."""
     d = len(d_mean)
     for i in range(len(d_rows)):
         if positive[i] and part > 0:
@@ -318,9 +341,9 @@ def _train_by_adam(
     row_state: F32,
     done: int,
 ) -> None:
-    """Train one device by Adam, whose ``moments`` and those of its rows have seen ``done`` epochs.
+    """Trains one device by Adam after ``done`` epochs, with the moments of its parameters and rows.
 
-    ``row_state`` (3, size * d) has gradients of rows and these moments.
+    ``row_state`` (3, size * d) holds the gradients of rows and their two moments.
     """
     own, positive, features, drawn, order = device
     z, dz, layer, logits, mean, z_u, inner, user, d_z_u, d_mean, d_user, d_first = s
@@ -370,8 +393,8 @@ def _train_by_adam(
 
 
 @compiled(fastmath=REORDERED)
-def train(block: DeviceBlock, tables: Tables, settings: Settings, kept: AdamMoments | None) -> None:
-    """Train the devices of ``block`` in place: by Adam if there are moments, else plainly."""
+def train(block: DeviceBlock, tables: Tables, settings: Settings, adam: AdamMoments | None) -> None:
+    """Trains the devices of ``block`` in place: by Adam if ``adam`` is given, else plainly."""
     width, d, length = tables.features.shape[1], tables.rows.shape[1], tables.theta.shape[1]
     s, flat = make_scratch(settings.batch, d), np.zeros((3, length), np.float32)
     p, g = make_layers(flat[0], d, width, settings), make_layers(flat[1], d, width, settings)
@@ -387,16 +410,16 @@ def train(block: DeviceBlock, tables: Tables, settings: Settings, kept: AdamMome
         if len(tables.linear_rows):
             drawn = tables.linear_rows[first:end]
         device = Device(own, positive, tables.features[at], drawn, block.order[:, place])
-        if kept is None:
+        if adam is None:
             _train_plainly(device, term, has_term, s, p, g, settings)
         else:
             moments = np.zeros((2, length), np.float32)
             row_state = np.zeros((3, len(own) * d), np.float32)
-            for which in range(len(kept.theta)):
-                copy(moments[which], kept.theta[which, at])
-                copy(row_state[1 + which], kept.rows[which, first:end].ravel())
-            _train_by_adam(device, term, has_term, s, p, g, settings, moments, row_state, kept.done)
-            for which in range(len(kept.theta)):
-                copy(kept.theta[which, at], moments[which])
-                copy(kept.rows[which, first:end].ravel(), row_state[1 + which])
+            for which in range(len(adam.theta)):
+                copy(moments[which], adam.theta[which, at])
+                copy(row_state[1 + which], adam.rows[which, first:end].ravel())
+            _train_by_adam(device, term, has_term, s, p, g, settings, moments, row_state, adam.done)
+            for which in range(len(adam.theta)):
+                copy(adam.theta[which, at], moments[which])
+                copy(adam.rows[which, first:end].ravel(), row_state[1 + which])
         store(tables.theta[at], p, settings.deep)

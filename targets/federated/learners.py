@@ -1,6 +1,6 @@
 """Learners: embeddings of users and items, combined by an MLP or a dot product.
 
-A device holds z_u = E_U x_u and the item table, aggregates its own items' rows or not
+A device has z_u = E_U x_u and the item table. It aggregates the rows of its own items or not
 (``Neighbours``), and scores an item by a two-layer MLP on both embeddings or by their product. It
 minimises the summed binary cross-entropy by minibatch SGD.
 """
@@ -25,13 +25,13 @@ from fedrec_auditor.targets.settings import Checked, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
-_BLOCK = 1 << 24  # numbers at once when scoring
+_BLOCK = 1 << 24  # numbers in memory per block of scores
 
 
 def _learning(
     *, server_rate: float, rounds: int, epochs: int, learning_rate: float, **learner: float
 ) -> Mapping[str, Any]:
-    """Settings of a composition under which a learner with these settings of its own learns."""
+    """Settings of a composition, and of the learner in it, with which the learner learns."""
     return MappingProxyType(
         {
             "private_user": True,
@@ -48,16 +48,17 @@ def _learning(
 
 @dataclass(frozen=True, kw_only=True)
 class _Embeddings(Checked):
-    """A learner with embeddings of ``dimension`` d; every first parameter is N(0, init_scale^2).
+    """A learner with embeddings of ``dimension`` d; initial parameters are N(0, init_scale^2).
 
-    The paper's ``init_scale`` is 1 (section 5.4). With it, and its learning rate of 0.001, the GCN
-    has logits of some 3,000 on MovieLens-100K and is not finite after one round (and learns
-    nothing at rate 0.001 / 32, where the loss would be a mean); hence 0.1, with which it trains.
+    The paper's ``init_scale`` is 1 (section 5.4). With it and the paper's learning rate of 0.001
+    the logits of the GCN are about 3,000 on MovieLens-100K, and its parameters are not finite after
+    one round. At rate 0.001 / 32, where the loss would be a mean, it learns nothing. The default of
+    0.1 trains.
 
     The MLP has one hidden layer of width d with ReLU: r = mlp2 ReLU(mlp1 (u (+) z_v)). The loss of
-    a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), the last
-    batch of an epoch holds what is left over; ``LocalTraining.linear_term`` is shared equally by
-    all examples, so that an epoch adds it up once.
+    a minibatch is the sum over its examples (equation 8 of the FedRec paper is a sum), and the last
+    batch of an epoch has the remaining examples. All examples share ``LocalTraining.linear_term``
+    equally, so that an epoch adds it once.
     """
 
     dimension: Whole = 64
@@ -71,7 +72,7 @@ class _Embeddings(Checked):
 
     @property
     def squared(self) -> bool:
-        """Flag of the squared error instead of the cross-entropy as the loss."""
+        """Whether the loss is the squared error instead of the cross-entropy."""
         return False
 
     @property
@@ -92,7 +93,7 @@ class _Embeddings(Checked):
         return shapes
 
     def initial(self, catalogue: Catalogue, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-        """Entries from N(0, init_scale^2), float32, component by component."""
+        """Entries from N(0, init_scale^2), float32, drawn component by component."""
         scale = np.float32(self.init_scale)
         return {
             name: scale * rng.standard_normal(shape, dtype=np.float32)
@@ -109,16 +110,16 @@ class _Embeddings(Checked):
     ) -> dict[str, Component]:
         """Models of all devices after local training: ``Dense``, and ``Rows`` over the broadcast.
 
-        In float32, compiled; the result of a device is the same to the bit whatever the batch.
-        InputError if the broadcast does not fit, or a linear term names a component that is not
-        there.
+        Computed in float32 by compiled code; the result of a device is the same to the bit in any
+        batch. InputError if the broadcast does not fit, or if a linear term names an unknown
+        component.
         """
         model = self._received(broadcast, clients)
         unknown = sorted(set(local.linear_term) - set(model))
         if unknown:
             raise InputError(
-                f"Expected linear terms of {', '.join(model)}, got one of {', '.join(unknown)}. "
-                "Name components of the model."
+                f"Expected linear_term for components among {', '.join(model)}, got "
+                f"{', '.join(unknown)}. Name components of the model."
             )
         return train(
             model,
@@ -131,9 +132,9 @@ class _Embeddings(Checked):
         )
 
     def score(self, model: Broadcast, clients: Clients) -> Floats:
-        """Logits of all items, (n, n_items) float32: the same order as their sigmoid, without ties.
+        """Logits of all items, (n, n_items) float32: the order of their sigmoids, without ties.
 
-        Memory: 64 MiB beside the result where there is an MLP.
+        Memory: 64 MiB beside the result with an MLP.
         """
         user = self.user_vectors(model, clients)
         model = self._received(model, clients)
@@ -151,7 +152,7 @@ class _Embeddings(Checked):
         return out
 
     def user_vectors(self, model: Broadcast, clients: Clients) -> Floats:
-        """Vectors of users that the MLP or the product takes, (n, d) float32."""
+        """User vectors that enter the MLP or the product, (n, d) float32."""
         model = self._received(model, clients)
         features = clients.features.astype(np.float32)
         if clients.own is None:
@@ -167,7 +168,7 @@ class _Embeddings(Checked):
         return np.asarray(np.maximum(user, 0))
 
     def _received(self, broadcast: Broadcast, clients: Clients) -> dict[str, NDArray[np.float32]]:
-        """The model as the device computes with it; InputError unless it fits."""
+        """The broadcast as float32 arrays, with the private "user.E"; InputError unless it fits."""
         catalogue = Catalogue(
             n_items=clients.interactions.n_items, n_user_features=clients.features.shape[1]
         )
@@ -178,13 +179,13 @@ class _Embeddings(Checked):
         if got != expected:
             raise InputError(
                 f"Expected a model with {expected}, got {got}. "
-                "Send one made for these items and features."
+                "Send a model made for these items and features."
             )
         return {name: np.asarray(broadcast[name], dtype=np.float32) for name in expected}
 
 
 def neighbour_mean(ratings: sparse.csr_array, items: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Mean row of the items that each device holds, (n, d); zeros where it holds none."""
+    """Mean row of each device's own items, (n, d); zeros for a device without items."""
     sizes = np.diff(ratings.indptr)
     weights = np.repeat(1.0 / np.maximum(sizes, 1), sizes).astype(np.float32)
     pick = sparse.csr_array((weights, ratings.indices, ratings.indptr), shape=ratings.shape)
@@ -197,9 +198,9 @@ class Gcn(_Embeddings):
 
     u = ReLU(W2 (E_U x_u + W1 mean z_v) + b) and a two-layer MLP on u (+) z_v (equations 4 to 7).
 
-    The mean is over all of the user's items (equation 5), the scored one included, and the gradient
-    flows through it into their rows. z_v is a row of the item table: features x_v are random in the
-    paper, so E_V x_v is a free vector.
+    The mean is over all of the user's items (equation 5), the scored item included, and the
+    gradient flows through it into their rows. z_v is a row of the item table: features x_v are
+    random in the paper, so that E_V x_v is a free vector.
     """
 
     neighbours = Neighbours.CONVOLVED
@@ -215,9 +216,9 @@ class LightGcn(_Embeddings):
 
     u = E_U x_u + mean z_v over the user's items, logit u . z_v.
 
-    LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees; an item's degree
-    is not known on a device, so the sum is divided by the user's. One layer, and the sum of both
-    layers instead of their mean, which is a constant factor.
+    LightGCN (He et al., SIGIR 2020) divides by the square roots of both degrees. A device does not
+    know the degree of an item, so that the sum is divided by the degree of the user. There is one
+    layer, and the sum of both layers replaces their mean, which differs by a constant factor.
     """
 
     neighbours = Neighbours.ADDED
@@ -226,13 +227,14 @@ class LightGcn(_Embeddings):
 
 @dataclass(frozen=True, kw_only=True)
 class Mf(_Embeddings):
-    """FedMF's client, and F-DPMF's: matrix factorization whose user vector comes from features.
+    """Client of FedMF and F-DPMF: matrix factorization with a user vector made from features.
 
-    z_u = E_U x_u, logit z_u . z_v, and no more.
+    z_u = E_U x_u, logit z_u . z_v.
 
-    As a FedRec client (Zhang et al., Figure 2) it shares E_U and the item table, so that a model
-    average has a meaning on the user's side too. ``loss`` "squared" is sum (r - z_u . z_v)^2, which
-    is F-DPMF's: DPMF (Hua et al. 2015) perturbs a squared error. "logistic" is equation 8's.
+    As a FedRec client (Zhang et al., Figure 2) it shares E_U and the item table, so that averaging
+    models is meaningful for the user's part too.
+    ``loss`` "squared" is sum (r - z_u . z_v)^2, the loss of F-DPMF, because DPMF (Hua et al. 2015)
+    perturbs a squared error; "logistic" is the loss of equation 8.
     """
 
     loss: Literal["logistic", "squared"] = "logistic"
@@ -242,7 +244,7 @@ class Mf(_Embeddings):
 
     @property
     def squared(self) -> bool:
-        """Flag of the squared error as the ``loss``."""
+        """Whether ``loss`` is the squared error."""
         return self.loss == "squared"
 
 
@@ -252,8 +254,8 @@ class Ncf(_Embeddings):
 
     z_u = E_U x_u and a two-layer MLP on z_u (+) z_v.
 
-    The paper names NCF (He et al., WWW 2017) and no more; its MLP branch is what the FedRec
-    protocol of user component, item component and MLP holds.
+    The paper names only NCF (He et al., WWW 2017). Implemented here is its MLP branch, because the
+    FedRec protocol has a user component, an item component and an MLP.
     """
 
     neighbours = Neighbours.IGNORED

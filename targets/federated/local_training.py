@@ -1,4 +1,4 @@
-"""Local training of many devices, in blocks of them: what each draws, then the compiled driver."""
+"""Local training of many devices in blocks: their random draws, then the compiled training."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fedrec_auditor.targets.components import (
     Dense,
     Ints,
     Kind,
-    Overlaid,
-    Randomized,
+    OverlaidTables,
+    RandomizedMessages,
     Rows,
 )
 from fedrec_auditor.targets.compute import Compute, blocks, one_thread
@@ -32,21 +32,23 @@ if TYPE_CHECKING:
 
 # Draws of a device before it trains: its negatives, once, and an order of its examples per epoch.
 #
-# Every number depends on the device's own stream and on its own items only, so a batch of devices
-# draws what they would draw one by one, and every way of training consumes the same draws.
-# Negatives are drawn without replacement, so an example is an item: the rows that a device touches
-# are its examples, and each of them is visited once an epoch.
+# Every draw depends only on the device's own stream and items. A batch of devices therefore draws
+# the numbers that each device would draw alone, and every way of training uses the same draws.
+# Negatives are drawn without replacement, so that every example is a different item: the rows that
+# a device touches are its examples, and it visits each of them once per epoch.
 
 _NEGATIVES = 0
 _LOW = np.uint64((1 << 24) - 1)  # bits of a random key that hold its position and break ties
-_BLOCK = 1 << 21  # keys at once
+_BLOCK = 1 << 21  # maximum number of keys in memory
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Items ``ids[indptr[i] : indptr[i + 1]]`` of device i, ascending: its own and negatives.
+    """Training examples of devices: own items and negatives, by ascending item id.
 
-    ``positive`` (nnz,) tells its own.
+    ``indptr``: the examples of device i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+    ``ids``: item of each example (nnz,).
+    ``positive``: whether the item is one of the device's own (nnz,).
     """
 
     indptr: NDArray[np.int64]
@@ -55,15 +57,15 @@ class Examples:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of examples a device, (n,)."""
+        """Number of examples of each device, (n,)."""
         return np.diff(self.indptr)
 
 
 def draw_examples(interactions: Interactions, streams: Streams, negatives: int) -> Examples:
-    """Draw for every device ``negatives`` times as many other items, without replacement.
+    """Draws ``negatives`` negatives per interaction of each device, without replacement.
 
-    All others where there are fewer (the paper downsamples them, section 2). Work is proportional
-    to devices times items, memory to ``_BLOCK`` keys and the result.
+    A device takes all its negatives if there are fewer (the paper downsamples them, section 2).
+    Time is proportional to devices times items; memory is ``_BLOCK`` keys and the result.
     """
     table, n_items = interactions.ratings, interactions.n_items
     streams = streams.fold_in(_NEGATIVES)
@@ -75,7 +77,7 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
         items = table.indices[table.indptr[start] : table.indptr[end]]
         own[np.repeat(np.arange(end - start), held), items] = True
         keys = _keys(Streams(streams.seeds[block]), n_items)
-        keys[own] = ~np.uint64(0)  # above every other
+        keys[own] = ~np.uint64(0)  # the largest key
         wanted = np.minimum(negatives * held, n_items - held)
         ranked = np.sort(keys, axis=1)
         last = ranked[np.arange(end - start), np.maximum(wanted - 1, 0)]
@@ -92,9 +94,9 @@ def draw_examples(interactions: Interactions, streams: Streams, negatives: int) 
 
 
 def draw_order(streams: Streams, sizes: Ints, epoch: int) -> NDArray[np.int32]:
-    """For every device a uniform permutation of its first ``sizes`` examples, (n, max(sizes)).
+    """A uniform permutation of the first ``sizes`` positions for every device, (n, max(sizes)).
 
-    Positions beyond a device's size stay where they are.
+    Positions beyond a device's size stay in place.
     """
     width = int(sizes.max(initial=0))
     keys = _keys(streams.fold_in(2 * epoch + 1), width)
@@ -118,14 +120,11 @@ def draw_linear_term(
 
 
 def draw_linear_rows(
-    streams: Streams,
-    local: LocalTraining,
-    shapes: dict[str, tuple[int, ...]],
-    examples: Examples,
+    streams: Streams, local: LocalTraining, shapes: dict[str, tuple[int, ...]], examples: Examples
 ) -> NDArray[np.float32]:
-    """Coefficients of the linear term for touched rows of "item": (nnz, d), place item * d + k.
+    """Coefficients of the linear term for touched rows of "item": (nnz, d), entry item * d + k.
 
-    None, (0, d), if there is no such term.
+    The result is empty, (0, d), without such a term.
     """
     if "item" not in local.linear_term:
         return np.zeros((0, shapes["item"][1]), dtype=np.float32)
@@ -144,12 +143,12 @@ def _linear_streams(streams: Streams, shapes: dict[str, tuple[int, ...]], name: 
 
 
 def _keys(streams: Streams, count: int) -> NDArray[np.uint64]:
-    """Distinct random keys (n, count) whose low bits are their position."""
+    """Distinct random keys (n, count); the low bits of each are its position."""
     return (streams.random_bits(count) & ~_LOW) | np.arange(count, dtype=np.uint64)
 
 
 class Neighbours(IntEnum):
-    """Part that the items on the device have in their user's embedding."""
+    """Use of the rows of the device's own items in its user's embedding."""
 
     IGNORED = 0  # u = z_u
     ADDED = 1  # u = z_u + mean z_v
@@ -158,10 +157,15 @@ class Neighbours(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Devices of one call: ``tables`` hold their data and, trained in place, their parameters.
+    """Devices to train in one call.
 
-    ``shapes`` are those of the model's components. ``moments`` are Adam's, where they must outlast
-    a call of the kernel: for one call that runs all epochs they have no rows.
+    ``shapes``: shape of each component of the model.
+    ``local``: settings of the local training.
+    ``streams``: random streams of the devices.
+    ``examples``: training examples of the devices.
+    ``tables``: data of the devices, and their parameters, which are trained in place.
+    ``settings``: settings of the compiled kernel.
+    ``moments``: Adam's, with no rows if one call of the kernel runs all epochs; None without Adam.
     """
 
     shapes: dict[str, tuple[int, ...]]
@@ -173,7 +177,10 @@ class Work:
     moments: kernel.AdamMoments | None
 
     def blocks(self, bound: int) -> Iterator[NDArray[np.int64]]:
-        """Devices with examples, of like size, as many as keep devices x size under ``bound``."""
+        """Yields blocks of devices of similar size with devices x largest size at most ``bound``.
+
+        Devices without examples are left out; a block has at least one device.
+        """
         sizes = self.examples.sizes
         order = np.argsort(sizes, kind="stable")[::-1]
         order = order[sizes[order] > 0]
@@ -197,9 +204,9 @@ def named(
 
 
 _NOISE = 1 << 32
-"""Purpose of a device's randomness, beyond those above: the noise after an epoch."""
+"""Purpose of a device's random stream, apart from the purposes above: the noise after an epoch."""
 _ORDERED = 1 << 18
-"""Places in the orders of a block of devices."""
+"""Maximum number of entries in the orders of a block of devices."""
 
 
 def train(
@@ -212,11 +219,11 @@ def train(
     deep: bool,
     squared: bool,
 ) -> dict[str, Component]:
-    """Train the models of all devices: touched rows of "item", all of the rest.
+    """Trains the models of all devices: the touched rows of "item" and all other components.
 
-    Memory: the result (twice with a linear term, thrice with Adam and noise between epochs), and
-    what one block of devices needs. Between epochs, every device's parameters and touched rows go
-    through ``local.noise``; that of the rows which it does not touch is drawn again when asked for.
+    Memory: the result (twice with a linear term, three times with Adam and noise between epochs),
+    and the arrays of one block of devices. Between epochs all parameters and touched rows go
+    through ``local.noise``; the noise of untouched rows is drawn again whenever it is read.
     """
     work = _work(model, clients, local, int(neighbours), deep, squared)
     if local.noise:
@@ -239,7 +246,9 @@ def train(
         rate=local.learning_rate,
         rest=model["item"],
     )
-    out["item"] = rows if "item" not in local.noise else Overlaid(_disturbed(work, rows), rows)
+    out["item"] = (
+        rows if "item" not in local.noise else OverlaidTables(_disturbed(work, rows), rows)
+    )
     return {name: out[name] for name in model}
 
 
@@ -251,7 +260,7 @@ def _work(
     deep: bool,
     squared: bool,
 ) -> Work:
-    """Draws of devices before they train, and their first parameters."""
+    """Draws of the devices before they train, and their initial parameters."""
     from fedrec_auditor.targets.federated import kernel
     from fedrec_auditor.targets.federated.minibatch import Settings
 
@@ -270,7 +279,7 @@ def _work(
     )
     if clients.own is not None:
         named(tables.theta, shapes)["user.E"][:] = clients.own
-    kept = (2 if local.noise else 0,)
+    copies = (2 if local.noise else 0,)
     return Work(
         shapes=shapes,
         local=local,
@@ -279,8 +288,8 @@ def _work(
         tables=tables,
         settings=Settings(neighbours, deep, squared, np.float32(local.learning_rate), local.batch),
         moments=kernel.AdamMoments(
-            np.zeros(kept + tables.theta.shape, dtype=np.float32),
-            np.zeros(kept + tables.rows.shape, dtype=np.float32),
+            np.zeros(copies + tables.theta.shape, dtype=np.float32),
+            np.zeros(copies + tables.rows.shape, dtype=np.float32),
             done=0,
         )
         if local.optimizer == "adam"
@@ -307,7 +316,7 @@ def _epoch_streams(work: Work, name: str, epoch: int) -> Streams:
 
 
 def _disturb(work: Work, epoch: int) -> None:
-    """Add the noise at the end of ``epoch`` to all parameters and touched rows."""
+    """Adds the noise at the end of ``epoch`` to all parameters and touched rows."""
     for name, values in named(work.tables.theta, work.shapes).items():
         if name in work.local.noise:
             values[:] = work.local.noise[name](values, _epoch_streams(work, name, epoch))
@@ -318,19 +327,19 @@ def _disturb(work: Work, epoch: int) -> None:
 
 
 def _disturbed(work: Work, rows: Rows) -> Component:
-    """The item table after all epochs but the last, had nothing been trained."""
+    """Item table after the noise of all epochs but the last, without any training."""
     none = np.zeros(0, dtype=np.int64)
     table: Component = replace(
         rows, indptr=np.zeros_like(rows.indptr), ids=none, values=rows.values[none]
     )
     for epoch in range(work.local.epochs - 1):
         streams = _epoch_streams(work, "item", epoch)
-        table = Randomized(table, work.local.noise["item"], streams)
+        table = RandomizedMessages(table, work.local.noise["item"], streams)
     return table
 
 
 def _run(work: Work, epochs: range, compute: Compute) -> None:
-    """Train all devices of ``work`` in place for these epochs."""
+    """Trains all devices of ``work`` in place for these epochs."""
     from fedrec_auditor.targets.federated import kernel
 
     examples, moments = work.examples, work.moments
@@ -343,11 +352,11 @@ def _run(work: Work, epochs: range, compute: Compute) -> None:
         for place, epoch in enumerate(epochs):
             order[place] = draw_order(streams, sizes, epoch)
         block = kernel.DeviceBlock(devices, examples.indptr[devices], sizes, order)
-        batch = min(work.local.batch, int(sizes.max()))  # what a step holds is laid out for so many
+        batch = min(work.local.batch, int(sizes.max()))  # scratch arrays have this many rows
         kernel.train(block, work.tables, work.settings._replace(batch=batch), moments)
 
     blocks = work.blocks(_ORDERED // max(1, len(epochs)) // compute.threads)
-    # compiled products are those of scipy's BLAS, which must be loaded to be held at one thread
+    # compiled code calls scipy's BLAS, which must be loaded before it is limited to one thread
     importlib.import_module("scipy.linalg.cython_blas")
     with one_thread():
         if compute.threads == 1:

@@ -1,9 +1,9 @@
-"""Forward and backward of a minibatch of one device, compiled by numba: parts of ``kernel``.
+"""Forward and backward pass of a minibatch of one device, compiled by numba, for ``kernel``.
 
-The three matrix products are BLAS's (in one thread: see ``local_training``). A device's layers are
-views of one vector, where the halves of the MLP's first weights stand apart and the item half is
-transposed: no product then sums along the rows of both its factors, which BLAS does at 0.6 times
-the speed.
+BLAS computes the three matrix products (in one thread: see ``local_training``). A device's layers
+are views of one vector. In it the two halves of the MLP's first weights are separate, and the item
+half is transposed: then no product sums along the rows of both its factors, which BLAS does at 0.6
+times the speed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ _part = compiled(kept=False, fastmath=REORDERED)
 
 
 class Settings(NamedTuple):
-    """Settings of a model and its training: one of ``Neighbours``, whether there is an MLP, ..."""
+    """Settings of a model and its training.
+
+    ``neighbours``: value of ``Neighbours``.
+    ``deep``: whether an MLP scores items, instead of a product.
+    ``squared``: whether the loss is the squared error, instead of the cross-entropy.
+    ``rate``: learning rate.
+    ``batch``: examples per minibatch.
+    """
 
     neighbours: int
     deep: bool
@@ -35,7 +42,8 @@ class Settings(NamedTuple):
 class Layers(NamedTuple):
     """Parameters of a device, or their gradients: views of the vector ``flat``.
 
-    ``tail`` is the MLP's first bias, its last weight and bias. What a model lacks is any view.
+    ``tail`` is the MLP's first bias, its last weight and its last bias. A layer that the model
+    lacks is an arbitrary view that nothing reads.
     """
 
     flat: F32
@@ -49,7 +57,7 @@ class Layers(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Rows of a minibatch and their gradients, the hidden layer, and vectors of length d."""
+    """Arrays for one minibatch: rows, their gradients, the hidden layer, and vectors (d,)."""
 
     z: F32
     dz: F32
@@ -94,9 +102,9 @@ def make_layers(flat: F32, d: int, width: int, settings: Settings) -> Layers:
 
 @_part
 def copy(out: F32, values: F32) -> None:
-    """out = values.
+    """Copies values: out = values.
 
-    A loop, here and wherever arrays are copied: to compile a slice that is assigned takes seconds.
+    All copies here are loops, because compiling an assignment to a slice takes seconds.
     """
     for k in range(len(out)):
         out[k] = values[k]
@@ -104,7 +112,7 @@ def copy(out: F32, values: F32) -> None:
 
 @_part
 def load(layers: Layers, theta: F32, deep: bool) -> None:
-    """Copy a row of theta."""
+    """Copies a row of theta into the layers."""
     copy(layers.flat, theta)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.tail)
@@ -117,7 +125,7 @@ def load(layers: Layers, theta: F32, deep: bool) -> None:
 
 @_part
 def store(theta: F32, layers: Layers, deep: bool) -> None:
-    """Copy back to a row of theta."""
+    """Copies the layers back into a row of theta."""
     copy(theta, layers.flat)
     if deep:
         d, top = len(layers.from_user), len(theta) - len(layers.tail)
@@ -130,7 +138,7 @@ def store(theta: F32, layers: Layers, deep: bool) -> None:
 
 @_part
 def apply(out: F32, matrix: F32, vector: F32) -> None:
-    """out = matrix vector."""
+    """Matrix times vector: out = matrix vector."""
     n = matrix.shape[0]
     for i in range(0, n - 3, 4):
         t0, t1, t2, t3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -158,7 +166,7 @@ def embed(
     bias: F32,
     neighbours: int,
 ) -> None:
-    """The embedding ``user`` from z_u in ``own``; ``inner`` is what W2 is applied to."""
+    """Computes the embedding ``user`` from z_u in ``own``; ``inner`` is the input of W2."""
     if neighbours == 0:
         for k in range(len(user)):
             user[k] = own[k]
@@ -185,15 +193,15 @@ def score(
     tail: F32,
     scratch: F32,
 ) -> None:
-    """Logits by the MLP; ``hidden`` (d, b) keeps its hidden layer.
+    """Logits by the MLP; writes its hidden layer into ``hidden`` (d, b).
 
-    ``tail`` is the first layer's bias, the last layer's weight and bias.
+    ``tail`` is the first layer's bias, the last layer's weight and its bias.
     """
     d, b = hidden.shape
     np.dot(from_item.T, z.T, hidden)
     apply(scratch, from_user, user)
     logit[:] = tail[2 * d]
-    for h in range(0, d - 1, 2):  # two rows at once
+    for h in range(0, d - 1, 2):  # two rows per iteration
         offset_0, offset_1 = scratch[h] + tail[h], scratch[h + 1] + tail[h + 1]
         weight_0, weight_1 = tail[d + h], tail[d + h + 1]
         for e in range(b):
@@ -210,7 +218,7 @@ def score(
 
 @_part
 def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
-    """Derivative of the cross-entropy, or of the squared error, by the logits, in their place."""
+    """Replaces logits by the derivative of the cross-entropy, or of the squared error, at them."""
     for e in range(len(visit)):
         label = np.float32(1) if positive[visit[e]] else np.float32(0)
         if squared:
@@ -221,13 +229,13 @@ def slopes(logit: F32, positive: Flags, visit: Places, squared: bool) -> None:
 
 @_part
 def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) -> None:
-    """Matrix -= rate out (x) vector; back = old matrix^T out.
+    """Steps matrix -= rate out (x) vector, and computes back = old matrix^T out.
 
-    Four rows at once, and read before any is written: this vectorizes.
+    Four rows are handled together, and read before any is written: this vectorizes.
     """
     back[:] = 0
     n = matrix.shape[0]
-    for i in range(0, n - 3, 4):  # an end that shows every index to be in range
+    for i in range(0, n - 3, 4):  # this end lets the compiler see that indices are in range
         s0, s1, s2, s3 = out[i], out[i + 1], out[i + 2], out[i + 3]
         for j in range(matrix.shape[1]):
             step = rate * vector[j]
@@ -245,7 +253,7 @@ def _descend(matrix: F32, out: F32, vector: F32, back: F32, rate: np.float32) ->
 
 @_part
 def _outer(gradient: F32, back: F32, matrix: F32, out: F32, vector: F32) -> None:
-    """Gradient = out (x) vector; back = matrix^T out."""
+    """Computes gradient = out (x) vector, and back = matrix^T out."""
     back[:] = 0
     for i in range(len(out)):
         for j in range(len(vector)):
@@ -266,7 +274,7 @@ def mlp_back(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Gradients of the MLP, of the rows and of the user; with a ``rate`` the MLP descends."""
+    """Gradients of the MLP, the rows and the user; with a ``rate`` the MLP also takes a step."""
     d = len(hidden)
     total = np.float32(0)
     for e in range(len(slope)):
@@ -297,7 +305,7 @@ def mlp_back(
 
 @_part
 def product_back(d_user: F32, dz: F32, slope: F32, z: F32, user: F32) -> None:
-    """Gradients of the rows and of the user's embedding where the logit is their product."""
+    """Gradients of the rows and of the user's embedding if the logit is their product."""
     d_user[:] = 0
     for e in range(len(slope)):
         for k in range(len(user)):
@@ -317,7 +325,7 @@ def embed_back(
     g: Layers,
     rate: np.float32 | None,
 ) -> None:
-    """Gradients of the convolution, of z_u and of the mean; with a ``rate`` its layers descend."""
+    """Gradients of the convolution, z_u and the mean; with a ``rate`` its layers also step."""
     for k in range(len(user)):
         d_user[k] = d_user[k] if user[k] > 0 else np.float32(0)
         g.bias[k] = d_user[k] if rate is None else rate * d_user[k]

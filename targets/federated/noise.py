@@ -1,4 +1,4 @@
-"""Elementwise clipping and noise on every entry of every component: what LDP uploads share."""
+"""Clipping and noise on every entry of every component, shared by the protections with LDP."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.targets.components import Component, Ints, Randomized
+from fedrec_auditor.targets.components import Component, Ints, RandomizedMessages
 from fedrec_auditor.targets.compute import blocks
 from fedrec_auditor.targets.federated.base import Clients, Protection
 from fedrec_auditor.targets.settings import Checked
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Broadcast
 
-TAIL, _TAIL_NORMAL = 36.8, 8.3  # scales that no draw of ``Streams`` exceeds
-_BLOCK = 1 << 14  # numbers at once: what fits a core's own cache
+TAIL, _TAIL_NORMAL = 36.8, 8.3  # largest draws of ``Streams`` (Laplace, normal), in scales
+_BLOCK = 1 << 14  # numbers per block, which fit a core's own cache
 
 
 @dataclass(frozen=True, slots=True)
 class ClippedNoise:
-    """Clipping of every entry to [-clip, clip], then Laplace or normal noise of ``scale``.
+    """Clipping of every entry to [-clip, clip], then Laplace or ``normal`` noise of ``scale``.
 
-    A ``Randomizer``. The noise of an entry is the draw at its position in its client's stream, so
-    a block of any size draws the same. Messages begin at entry ``start`` of the streams. Memory
-    beside the result is a few blocks.
+    This is a ``Randomizer``. The noise of an entry is the draw at its position in its client's
+    stream, so that blocks of any size draw the same noise. Messages begin at entry ``start`` of the
+    streams. Memory is the result and a few blocks.
     """
 
     clip: float
@@ -38,7 +38,7 @@ class ClippedNoise:
     start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """Messages (n, *shape) as they are sent, of the type of ``values``."""
+        """Messages (n, *shape) with noise, of the type of ``values``."""
         size = math.prod(values.shape[1:])
         flat = np.ascontiguousarray(values).reshape(len(values), size)
         out, streams = np.empty_like(flat), streams.after(self.start)
@@ -51,7 +51,7 @@ class ClippedNoise:
         return out.reshape(values.shape)
 
     def limit(self, largest: float) -> float:
-        """The size that no number exceeds: uniform draws end at 2^-53."""
+        """A bound on the absolute value of every sent number: uniform draws end at 2^-53."""
         return self.clip + self.scale * (_TAIL_NORMAL if self.normal else TAIL)
 
     def skipping(self, count: int | Ints) -> ClippedNoise:
@@ -59,7 +59,10 @@ class ClippedNoise:
         return replace(self, start=self.start + count)
 
     def rows(self, values: NDArray[Any], streams: Streams, indptr: Ints, ids: Ints) -> NDArray[Any]:
-        """Rows (nnz, d) of tables, of which client i has ``ids[indptr[i] : indptr[i + 1]]``."""
+        """Noisy rows ``values`` (nnz, d) of tables, drawn by their places ``ids`` in them.
+
+        The rows of client i begin at ``indptr[i]`` and end before ``indptr[i + 1]``.
+        """
         out, streams = np.empty_like(values), streams.after(self.start)
         if not self.normal:
             from fedrec_auditor.targets.noise_kernel import laplace_rows
@@ -79,17 +82,17 @@ class ClippedNoise:
     def _add_normal(self, flat: NDArray[Any], streams: Streams, out: NDArray[Any]) -> None:
         size = flat.shape[1]
         for block in blocks(len(flat), size, _BLOCK):
-            theirs = Streams(streams.seeds[block])
+            own = Streams(streams.seeds[block])
             for start in range(0, size, _BLOCK):
                 part = np.s_[block, start : start + _BLOCK]
-                noise = theirs.normal(flat[part].shape[1], start)
+                noise = own.normal(flat[part].shape[1], start)
                 noise *= self.scale
                 noise += np.clip(flat[part], -self.clip, self.clip)
                 out[part] = noise
 
 
 class Noisy(Checked, Protection):
-    """A protection that sends every component through a ``ClippedNoise`` of its group."""
+    """A protection that clips every component and adds the noise of its group."""
 
     @abstractmethod
     def noise(self, group: str) -> ClippedNoise:
@@ -98,12 +101,12 @@ class Noisy(Checked, Protection):
     def protect(
         self, upload: Mapping[str, Component], broadcast: Broadcast, clients: Clients
     ) -> dict[str, Component]:
-        """Randomize every component, all entries of it: also rows that nothing touched.
+        """Adds noise to all entries of every component, even to rows that training did not touch.
 
-        Components draw from streams of their own, by name.
+        Each component draws from its own streams, derived from its name.
         """
         return {
-            name: Randomized(
+            name: RandomizedMessages(
                 component,
                 self.noise(name.partition(".")[0]),
                 clients.streams.fold_in(zlib.crc32(name.encode())),

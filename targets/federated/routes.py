@@ -1,4 +1,4 @@
-"""Routes of uploads to the server: directly, through a shuffler, or summed."""
+"""Routes of uploads to the server: direct, through a shuffler, or by secure aggregation."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from fedrec_auditor.targets.federated.base import Route
 class Direct(Route):
     """Uploads go to the server, each linked to its sender.
 
-    The server sees every upload, so that the route adds no privacy."""
+    The server sees every upload, so that the route adds no privacy.
+    """
 
     vantage = Vantage.SERVER
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureAggregation(Route):
-    """The server sees the sum of the uploads of a round and no more.
+    """The server sees only the sum of the uploads of a round.
 
-    Masks cancel in the sum of a round's uploads, which is all that the server learns.
+    Masks cancel in the sum of a round's uploads, and the server learns nothing else.
 
-    The masks are taken as ideal: who takes part is known, nobody drops out. The sum is a function
-    of the uploads and is charged as they are; that other senders' noise is in it too is not used.
+    The masks are assumed ideal: the participants are known, and nobody drops out. The sum is a
+    function of the uploads, and its event is that of the uploads; the noise of other senders in the
+    sum is not used.
     """
 
     vantage = Vantage.AGGREGATE
@@ -36,16 +38,17 @@ class SecureAggregation(Route):
 class Shuffler:
     """A proxy permutes whole uploads and drops their senders.
 
-    The server sees the uploads of a round unlinked: one user hides among the clones of it.
+    The server sees the uploads of a round unlinked: one user hides among the clones of the user's
+    own upload.
 
-    An upload is shuffled as one message, so what counts is the epsilon of all of it: an upload is
-    another's clone with probability e^-epsilon. Above 500 or so there is none among any number of
-    users, and the accountant charges the local epsilon. The proxy is honest, and every sender of
-    the round gives it one upload.
+    An upload is shuffled as one message, so that the epsilon of the whole upload counts: another
+    upload is its clone with probability e^-epsilon. Above an epsilon of about 500 there is no clone
+    among any number of users, and the accountant charges the local epsilon. The proxy is honest,
+    and every sender of the round gives it one upload.
     """
 
     vantage = Vantage.SHUFFLED
 
     def event(self, local: dp.DpEvent, epsilon: float, n_senders: int) -> dp.DpEvent:
-        """One shuffle of ``n_senders`` uploads; without a finite epsilon, the local event."""
+        """Event of one shuffle of ``n_senders`` uploads; without a finite epsilon, ``local``."""
         return dp.ShuffledDpEvent(epsilon, n_senders) if math.isfinite(epsilon) else local

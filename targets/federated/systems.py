@@ -1,4 +1,4 @@
-"""Federated systems composed of a learner, a protection and a route, and their worst pairs."""
+"""Systems composed of a learner, a protection and a route: training and worst pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fedrec_auditor.targets.own_modules import member_name
 from fedrec_auditor.targets.settings import numbers, types
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Model, Population
-from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
+from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
@@ -37,23 +37,23 @@ _FIRST, _SECOND, _FLOOR = 0.9, 0.99, 1e-8
 
 @dataclass(slots=True)
 class FedAdam:
-    """FedAdam with ``rate`` eta, and moments that last over rounds.
+    """Server optimizer FedAdam with step size ``rate`` (eta); its ``moments`` last over rounds.
 
-    Each entry moves by some ``rate`` a round in the direction in which the mean upload left the
-    model, however few devices moved it. The mean is all that is asked of uploads.
+    In every round an entry moves by about ``rate`` in the direction of the mean upload's change,
+    however few devices trained the entry. The server needs only the mean of the uploads.
 
     Source: Reddi et al., Adaptive federated optimization, ICLR 2021, Algorithm 2, with its beta_1
-    and beta_2; both moments begin at 0, and tau only keeps zeros from being divided by.
+    and beta_2. Both moments start at 0, and tau only prevents a division by zero.
     """
 
     rate: float
     moments: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     def step(self, model: Broadcast, mean: Broadcast) -> Broadcast:
-        """The next model, of the ``mean`` upload under this one, float32."""
+        """Returns the next model, float32, from the ``mean`` of the uploads under ``model``."""
         after = {}
         for name, table in model.items():
-            change = mean[name] - np.asarray(table, np.float64)  # whose squares are finite
+            change = mean[name] - np.asarray(table, np.float64)  # float64: squares stay finite
             first, second = self.moments.get(name, (np.zeros_like(change),) * 2)
             first = _FIRST * first + (1 - _FIRST) * change
             second = _SECOND * second + (1 - _SECOND) * np.square(change)
@@ -63,20 +63,21 @@ class FedAdam:
         return after
 
 
-_FAR = 16.0  # clipping bounds that a pushed entry moves
+_FAR = 16.0  # distance of a pushed entry, in clipping bounds
 _ITEMS = 12
 
 
 def first_entry(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """The first entry of the item table of each message, (n, 1)."""
+    """First entry of the item table in each message, (n, 1)."""
     item = sent["item"]
     return np.asarray(item.dense(np.arange(len(item)))[:, 0, :1], np.float64)
 
 
 def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
-    """The pair that its protection and learner allow; none where nothing is promised.
+    """Worst pairs for the system's protection and learner; empty if no finite epsilon is promised.
 
-    The learner must have a ``dimension`` and the components of the paper's: an MLP or a product.
+    The learner must have a ``dimension`` and the components of the paper's learners: an MLP or a
+    product.
     """
     promises = system.protection.promises(system.groups)
     known = {"dimension"} <= {f.name for f in fields(system.learner)}  # type: ignore[arg-type]
@@ -97,13 +98,14 @@ def designed_pairs(system: Composition) -> tuple[DesignedPair, ...]:
 
 
 def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
-    """Two users of two items, of which each holds one: the first row is pushed up, or down.
+    """Two users of two items, with one item each: the first item's row is pushed up or down.
 
-    The malicious broadcast scores every item 0 with an enormous slope in its row, so the one step
-    of training moves the row of the item held far up and that of the negative far down. It is a
-    step of plain SGD: one of Adam is no longer than the rate, and a server that cannot choose the
-    rate reaches less by it than the noise would let through. Where the score is a product with a
-    vector that the device keeps, the server cannot choose the slope: no game.
+    The malicious broadcast gives every item the score 0 with an enormous slope in its row. The one
+    step of training then moves the row of the positive item far up and that of the negative far
+    down. The step is one of plain SGD: a step of Adam is no longer than the learning rate, so that
+    a server that cannot choose the rate moves the entry less than the noise would let it detect. If
+    the score is a product with a vector that the device keeps, the server cannot choose the slope,
+    and there is no pair.
     """
     small = replace(small, optimizer="sgd")
     profiles = Interactions.of(np.eye(2), name="game")
@@ -125,29 +127,30 @@ def _entry(small: Composition, noise: ClippedNoise) -> tuple[DesignedPair, ...]:
 
 
 def _pushing(small: Composition, profiles: Interactions, slope: float) -> Broadcast | None:
-    """A model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
+    """Model of dimension 1 whose score is 0 and grows by ``slope`` with an item's only entry."""
     shapes = small.sent(
         Catalogue(n_items=profiles.n_items, n_user_features=small.features(profiles).shape[1])
     )
     model = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     if "mlp1.weight" in model:
         root = math.sqrt(slope)
-        model["mlp1.weight"].flat[1] = root  # of (user, item) the item
+        model["mlp1.weight"].flat[1] = root  # entry of the item; the user's is flat[0]
         model["mlp1.bias"][:] = 1.0  # the hidden unit is active
         model["mlp2.weight"][:] = root
         model["mlp2.bias"][:] = -np.float32(root)
     elif "user.E" in model:
-        model["user.E"][:] = slope  # features sum to 1 at least
+        model["user.E"][:] = slope  # features sum to at least 1
     else:
         return None
     return model
 
 
 def _row(small: Composition) -> tuple[DesignedPair, ...]:
-    """Two users who differ in whether they hold item 0; both hold item 1.
+    """Two users, one with item 0 and one without; both have item 1.
 
-    The one who holds it trains its row; the other one only if it is drawn as a negative. One who
-    draws all rows has nothing to hide.
+    The first user always trains the row of item 0; the second only if it draws the item as a
+    negative. No pair exists if a device draws all items as negatives, because its rows then hide
+    the history.
     """
     n_items = max(_ITEMS, 2 * small.negatives + 2)
     held = np.zeros((2, n_items))
@@ -159,7 +162,7 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
     shapes = small.sent(
         Catalogue(n_items=n_items, n_user_features=small.features(profiles).shape[1])
     )
-    row = 0.0  # where a float32 resolves any step
+    row = 0.0  # a float32 near 0 resolves any step
     return (
         DesignedPair(
             target=small,
@@ -171,28 +174,28 @@ def _row(small: Composition) -> tuple[DesignedPair, ...]:
     )
 
 
-# Training of a composition by federated averaging, and what follows for an auditor.
+# Training of a composition by federated averaging.
 #
-# Algorithm 1 of Zhang et al.: every round some users download the model, train it on their own
+# Algorithm 1 of Zhang et al.: in every round some users download the model, train it on their own
 # interactions and features, and upload all of its parameters; the server takes the mean. A named
-# system states the composition; training, claims, events and games follow from its parts.
+# system declares the composition; its training, claims, events and games follow from the parts.
 
 _PREPARE, _TRAIN, _PROTECT, _KEEP = range(4)
-"""Purposes of a client's randomness."""
+"""Purposes of a client's random streams."""
 _OWN = "own"
-"""Private user vectors (n_users, d, 1) in a model that scores."""
+"""Component of the scoring model that holds the private user vectors (n_users, d, 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Federated(Composition):
-    """The training of a composition, and what an auditor asks of it."""
+    """Federated recommender: a composition with its training, its messages and its worst pairs."""
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """One entry pushed to either end of the clipping, or one row that is touched or not."""
+        """A pair of pushed entries if uploads are clipped and noised, else of touched rows."""
         return designed_pairs(self)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Algorithm 1; which users take part is drawn from ``rng``."""
+        """Runs Algorithm 1; ``rng`` draws the users of each round."""
         everyone = self._devices(interactions, Streams.spawn(rng, interactions.n_users))
         model: Broadcast = self.learner.initial(_catalogue(everyone), rng)
         model = {name: model[name] for name in self.sent(_catalogue(everyone))}
@@ -210,30 +213,30 @@ class Federated(Composition):
             del sent, own
             yield Round(broadcast=model, uploads=uploads)
             model = _finite(self.step(model, uploads, moments), number + 1)
-            del uploads  # before the next round's are made
+            del uploads  # frees memory before the next round's uploads are made
         scored = model if everyone.own is None else {**model, _OWN: everyone.own}
-        return Trained(model, scored, behind)
+        return TrainingResult(model, scored, behind)
 
     def public(self, interactions: Interactions) -> Public:
-        """Public facts: the numbers among all settings, those of the parts included."""
+        """Public facts: numeric settings of the system and its parts, and the route's vantage."""
         return replace(
             super().public(interactions),
             settings={**self.protection.settings, **numbers(self.learner), **numbers(self)},
             route=self.route.vantage,
         )
 
-    def messages(self, calls: Calls) -> Messages:
-        """Parameters of the model after local training, protected, by component."""
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Protected parameters of the locally trained models, by component."""
         if calls.broadcast is None:
             raise InputError(
-                "Expected the model's components as a broadcast, got none. Send what the learner "
-                "begins with."
+                "Expected the model's components as the broadcast, got none. Send the learner's "
+                "initial model."
             )
         clients = self._devices(calls.profiles, calls.streams, calls.owners)
         return self._send(clients, calls.broadcast, calls.compute)[0]
 
     def step(self, model: Broadcast, uploads: Uploads, moments: FedAdam) -> Broadcast:
-        """The mean of the uploads (Algorithm 1), their sum (equation 9), or a step, float32."""
+        """Mean of the uploads (Algorithm 1), their sum (equation 9), or a step of Adam; float32."""
         if not len(uploads.users):
             return model
         count = 1 if self.server == "sum" else len(uploads.users)
@@ -241,11 +244,11 @@ class Federated(Composition):
         return moments.step(model, sent) if self.server == "adam" else sent
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Scores of all items from the final model and the device's own history and features."""
-        mine = interactions.take(users)
+        """Scores of all items from the final model and each device's own history and features."""
+        own = interactions.take(users)
         clients = Clients(
-            interactions=mine,
-            features=self.features(mine),
+            interactions=own,
+            features=self.features(own),
             streams=Streams(np.zeros(len(users), dtype=np.uint64)),
             own=model.arrays[_OWN][users] if _OWN in model.arrays else None,
         )
@@ -253,7 +256,7 @@ class Federated(Composition):
         return self.learner.score(arrays, clients)
 
     def local(self, shapes: dict[str, tuple[int, ...]]) -> LocalTraining:
-        """Local training of a device."""
+        """Settings of the local training, as the protection changes them."""
         plain = LocalTraining(
             epochs=self.epochs,
             batch=self.batch,
@@ -264,12 +267,9 @@ class Federated(Composition):
         return self.protection.training(plain, shapes)
 
     def _devices(
-        self,
-        interactions: Interactions,
-        streams: Streams,
-        users: Ints | None = None,
+        self, interactions: Interactions, streams: Streams, users: Ints | None = None
     ) -> Clients:
-        """Devices of these users (of all), with their features as the protection has them."""
+        """Devices of ``users`` (default: all), with features as the protection perturbs them."""
         features = self.features(interactions)
         if users is not None and not np.array_equal(users, np.arange(interactions.n_users)):
             interactions, features = interactions.take(users), features[users]
@@ -282,7 +282,7 @@ class Federated(Composition):
     def _send(
         self, clients: Clients, broadcast: Broadcast, compute: Compute
     ) -> tuple[dict[str, Component], Floats | None]:
-        """Messages, and the private vectors (n, d, 1) after training, if there are any."""
+        """Messages, and the private user vectors (n, d, 1) after training, or None without them."""
         streams = clients.streams
         trained = self.learner.train(
             broadcast,
@@ -316,13 +316,14 @@ _PARTS = ("learner", "protection", "route")
 
 
 def composed(module: str) -> Callable[[str], type[Federated]]:
-    """Function that finds the classes of a paper's table: ``__getattr__`` of ``module``.
+    """Returns a function that builds the classes of a paper's table: ``__getattr__`` of ``module``.
 
-    The module is the ``systems`` of the paper, where pickles look for them, too.
+    ``module`` is the name of the paper's ``systems`` module, where pickles look for these classes,
+    too.
     """
 
     @functools.cache
-    def found(kind: str) -> type[Federated]:
+    def build(kind: str) -> type[Federated]:
         paper = Paper.of(module.rpartition(".")[0])
         for name, declared in paper.composed.system.items():
             if declared.type == kind:
@@ -330,12 +331,12 @@ def composed(module: str) -> Callable[[str], type[Federated]]:
                     return _made(paper, name, module)
                 except (InputError, ImportError, KeyError, TypeError) as error:
                     raise InputError(
-                        f"Expected parts and settings of {name!r} that there are, got "
-                        f"{type(error).__name__}: {error} Mend {SYSTEMS} of {paper.name}."
+                        f"Expected known parts and settings in system {name!r}, got "
+                        f"{type(error).__name__}: {error} Correct {SYSTEMS} of {paper.name}."
                     ) from error
         raise AttributeError(f"module {module!r} has no attribute {kind!r}")
 
-    return found
+    return build
 
 
 def _made(paper: Paper, name: str, module: str) -> type[Federated]:
@@ -364,7 +365,7 @@ def _made(paper: Paper, name: str, module: str) -> type[Federated]:
 
 
 def _part(kind: str, given: Any) -> Any:
-    """A learner, protection or route, by its name or a table of its name and settings."""
+    """The learner, protection or route with a name, or with a table of its name and settings."""
     settings = dict(given) if isinstance(given, Mapping) else {"name": given}
     module = importlib.import_module(f"fedrec_auditor.targets.federated.{kind}s")
     members = {

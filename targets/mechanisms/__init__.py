@@ -1,1 +1,1 @@
-"""The randomizers that clients apply to what they upload, one a file."""
+"""Randomizers that clients apply to their uploads, one per file."""

@@ -1,4 +1,4 @@
-"""What every randomizer offers: sampling, exact log-probability, domain and accounting event."""
+"""Protocol of every randomizer: sampling, exact log-probability, domain and accounting event."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 
 Size = tuple[int, ...] | None
-"""Shape of a batch of outputs; by default that of the values."""
+"""Shape of a batch of outputs; by default the batch shape of the values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """The inputs a mechanism accepts: arrays whose last axes are ``shape``, entries in a range.
+    """Inputs that a mechanism accepts: arrays with entries in a range.
 
-    ``values`` lists the entries allowed where they are finitely many; otherwise every finite
-    number in [low, high] is. An end is infinite where the mechanism clips by itself.
+    ``low``, ``high``: range of the entries; an infinite end if the mechanism clips its input.
+    ``shape``: last axes of an input.
+    ``values``: all allowed entries if they are finitely many; None for all finite numbers in [low,
+    high].
     """
 
     low: float
@@ -31,10 +33,10 @@ class Domain:
     values: tuple[float, ...] | None = None
 
     def check(self, value: ArrayLike) -> NDArray[Any]:
-        """Return ``value`` as an array if it lies in the domain; InputError otherwise."""
+        """Returns ``value`` as an array if it lies in the domain; InputError otherwise."""
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
-            raise InputError(f"Expected numbers for an input, got {value!r}. Encode it first.")
+            raise InputError(f"Expected numbers as an input, got {value!r}. Encode it first.")
         if array.shape[array.ndim - len(self.shape) :] != self.shape:
             raise InputError(
                 f"Expected an input whose last axes are {self.shape}, got shape {array.shape}."
@@ -49,7 +51,7 @@ class Domain:
         return array
 
     def spread(self, value: ArrayLike, size: Size) -> NDArray[Any]:
-        """``value``, checked, as a view of shape (*size, *shape); ``size`` defaults to its batch.
+        """The checked ``value`` as a view of shape (*size, *shape); ``size`` defaults to its batch.
 
         InputError if the batch does not broadcast to ``size``.
         """
@@ -70,8 +72,8 @@ class Domain:
         return f"{entries}^{'x'.join(map(str, self.shape))}" if self.shape else entries
 
 
-def plainly(value: Any) -> str:
-    """An input or output in words where a mechanism has none of its own."""
+def describe(value: Any) -> str:
+    """An input or output in words, for a mechanism without words of its own."""
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         return str(array.tolist())
@@ -86,15 +88,18 @@ def plainly(value: Any) -> str:
 class WorstCase:
     """Inputs and outputs among which the largest log-ratio of a mechanism is attained.
 
-    ``inputs`` has shape (a, *domain shape) and ``outputs`` (b, *output shape). A mechanism made of
-    ``copies`` independent randomizations by one ``part``, all of which may see the worst pair at
-    once, gives the sets of that part: the log-ratio adds up. They fall into ``groups`` of one size:
-    copies of one group see the same pair, those of another may see another one, or the same with
-    its inputs exchanged, which is worse at delta > 0 where a pair tells one way more than the other
-    way. ``part`` is None where the mechanism is its own only part. ``exhaustive`` says that
-    ``outputs`` are all outputs that have positive probability, and that no ordered pair of inputs
-    of the part is easier to tell apart, at any epsilon, than some ordered pair among ``inputs``.
-    ``name_input`` and ``name_output`` put one of either in words, for a witness.
+    ``inputs``: (a, *domain shape).
+    ``outputs``: (b, *output shape).
+    ``copies``: number of independent randomizations by ``part``. All of them may have the worst
+    pair together, so that the log-ratio adds up; inputs and outputs are those of one part.
+    ``groups``: number of groups of equal size into which the copies fall. Copies of one group see
+    the same pair. Another group may see another pair, or the same pair with its inputs exchanged,
+    which is worse at delta > 0 for a pair that distinguishes one way better than the other way.
+    ``part``: the mechanism of one copy; None if the mechanism is its own only part.
+    ``exhaustive``: whether ``outputs`` are all outputs of positive probability, and every ordered
+    pair of inputs of the part is, at every epsilon, no easier to distinguish than some ordered pair
+    among ``inputs``.
+    ``name_input``, ``name_output``: put an input or an output in words, for a distinguishing event.
     """
 
     inputs: NDArray[Any]
@@ -103,16 +108,15 @@ class WorstCase:
     groups: int = 1
     part: Mechanism | None = None
     exhaustive: bool = False
-    name_input: Callable[[Any], str] = plainly
-    name_output: Callable[[Any], str] = plainly
+    name_input: Callable[[Any], str] = describe
+    name_output: Callable[[Any], str] = describe
 
 
 class Mechanism(Protocol):
     """A local randomizer: a distribution over outputs for every input of its domain.
 
-    Shapes follow numpy's generators. ``value`` has shape (*batch, *domain.shape); an output has
-    shape (*size, *output_shape), where ``size`` defaults to the batch and the batch must broadcast
-    to it.
+    Shapes follow numpy's generators. ``value`` has shape (*batch, *domain.shape). An output has
+    shape (*size, *output_shape), where ``size`` defaults to the batch, which must broadcast to it.
     """
 
     @property
@@ -126,7 +130,7 @@ class Mechanism(Protocol):
         ...
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw outputs; InputError if ``value`` is outside the domain."""
+        """Draws outputs; InputError if ``value`` is outside the domain."""
         ...
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
@@ -134,21 +138,21 @@ class Mechanism(Protocol):
         ...
 
     def worst_case(self) -> WorstCase | None:
-        """Where the largest log-ratio is attained; None if it is attained nowhere (unbounded)."""
+        """Inputs and outputs that attain the largest log-ratio; None if it is unbounded."""
         ...
 
     def event(self) -> dp.DpEvent:
-        """The event an accountant charges for one use, dominating every pair of inputs."""
+        """Event that an accountant charges for one use; it dominates every pair of inputs."""
         ...
 
 
 @runtime_checkable
 class PrivacyCurve(Protocol):
-    """A mechanism that knows its whole privacy curve, though it has infinitely many outputs."""
+    """A mechanism that knows its whole privacy curve, though its outputs are infinitely many."""
 
     def delta(self, epsilon: float) -> float:
-        """The least delta at ``epsilon`` over every ordered pair of inputs, exactly.
+        """The smallest delta at ``epsilon`` over all ordered pairs of inputs, exactly.
 
-        The largest hockey-stick divergence; it never rises with epsilon.
+        This is the largest hockey-stick divergence, which never rises with epsilon.
         """
         ...

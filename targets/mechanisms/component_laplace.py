@@ -1,4 +1,4 @@
-"""An upload of several components, each with Laplace noise for a budget of its own."""
+"""Upload of several components with Laplace noise, each with its own budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedrec_auditor.targets.settings import AboveZero, Checked, Range, Whole, ch
 
 @dataclass(frozen=True, slots=True)
 class NoisyComponent(Checked):
-    """A named run of ``size`` coordinates, each of which may spend ``epsilon``."""
+    """A named run of ``size`` coordinates, each with the budget ``epsilon``."""
 
     name: str
     size: Whole
@@ -27,16 +27,18 @@ class NoisyComponent(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ComponentLaplace(Laplacian):
-    """Clipped to [-c, c] with noise of scale 2c/eps_i: eps_i a coordinate, their sum an upload.
+    """Clipping to [-c, c] and Laplace noise of scale 2c/eps_i for each component i of an upload.
 
-    Elementwise clipping bounds a coordinate to a range of 2c, so a scale of c/eps_i would spend
-    2 eps_i. And the budget is that of one coordinate: a user sends all of them, any of which may
-    depend on the same secret, so the upload spends ``epsilon`` = sum of size_i eps_i, exactly:
-    opposite corners of the box attain it. The noise covers every row of an item table; on touched
-    rows only, an untouched row would read exactly as broadcast and tell with certainty that it was
-    not touched.
+    The epsilon of one coordinate is eps_i, and that of an upload is the sum over its coordinates.
+
+    Elementwise clipping bounds a coordinate to a range of 2c, so that a scale of c/eps_i would
+    spend 2 eps_i. The budget is that of one coordinate. A user sends all coordinates, and all may
+    depend on the same secret, so that the upload spends exactly ``epsilon`` = sum of size_i eps_i:
+    opposite corners of the box attain it. The noise covers every row of an item table. With noise
+    on touched rows only, an untouched row would equal the broadcast and reveal with certainty that
+    it was not touched.
+
     Source: Zhang et al., Algorithm 2 and eq. 11-12 (noise factor 2 delta/p(theta), delta = c).
-
     Inputs and outputs are the components laid end to end, (*batch, total size).
     """
 
@@ -51,18 +53,18 @@ class ComponentLaplace(Laplacian):
 
     @property
     def epsilon(self) -> float:
-        """What one upload spends: the sum over all coordinates."""
+        """Epsilon of one upload: the sum over all coordinates."""
         return math.fsum(component.size * component.epsilon for component in self.components)
 
     @property
     def domain(self) -> Domain:
-        """Every real vector, all components laid end to end: entries are clipped."""
+        """All real vectors of all components laid end to end; entries are clipped."""
         size = sum(component.size for component in self.components)
         return Domain(low=-math.inf, high=math.inf, shape=(size,))
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """2c/eps_i, an entry a coordinate."""
+        """Scale 2c/eps_i of every coordinate."""
         sizes = [component.size for component in self.components]
         return np.repeat([2.0 * self.clip / c.epsilon for c in self.components], sizes)
 
@@ -77,7 +79,7 @@ class ComponentLaplace(Laplacian):
         return {c.name: part for c, part in zip(self.components, parts, strict=True)}
 
     def worst_case(self) -> WorstCase:
-        """The two opposite corners, as inputs and as outputs."""
+        """Two opposite corners of the box, as inputs and as outputs."""
         corners = np.full((2, *self.output_shape), self.clip) * [[1.0], [-1.0]]
         return WorstCase(inputs=corners, outputs=corners)
 

@@ -1,4 +1,4 @@
-"""Integer noise, drawn exactly: discrete Gaussian and discrete Laplace."""
+"""Discrete Gaussian and discrete Laplace noise: integers, drawn exactly."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from fedrec_auditor.targets.mechanisms.parts.uses import PureEpsilon, at_least, 
 from fedrec_auditor.targets.settings import AboveZero
 
 _DIGITS = 2**53
-# Outputs this many sigmas beyond where the sums are cut hold less than 2^-60 of them.
+# The sums stop this many sigmas out: the omitted outputs contribute less than 2^-60 of a sum.
 _TAIL = 12.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian(OnGrid):
-    """Gaussian noise on a grid, where doubles tell no more than the distribution does.
+    """Gaussian noise on a grid, so that doubles reveal no more than the distribution does.
 
     P(k steps) proportional to e^(-(k step)^2/(2 sigma^2)): no epsilon holds at delta 0.
 
-    The log-ratio of two inputs grows without bound; with the sensitivity D = width step it is
-    D^2/(2 sigma^2)-zCDP, as the Gaussian is (Canonne, Kamath and Steinke 2020, Theorem 4), but its
-    curve at delta > 0 is its own: at some deltas above the Gaussian's. The input is rounded to the
-    grid; see ``OnGrid``. Unbiased about the rounded input.
+    The log-ratio of two inputs grows without bound. With the sensitivity D = width step the
+    mechanism is D^2/(2 sigma^2)-zCDP, as the Gaussian is (Canonne, Kamath and Steinke 2020, Theorem
+    4). Its privacy curve at delta > 0 differs: at some deltas it is above the Gaussian's. The input
+    is rounded to the grid; see ``OnGrid``. The output is unbiased about the rounded input.
 
-    Sampled as in Algorithm 3 there, from whole numbers alone but for the probability to accept, a
+    Sampled as in Algorithm 3 there, from integers alone except for the acceptance probability, a
     double: a probability is off by a relative 1e-14 at most, and none is zero.
     """
 
@@ -43,11 +43,11 @@ class DiscreteGaussian(OnGrid):
         self._check_noise("sigma", self.sigma, 2.0**-9, 2.0**16)
 
     def delta(self, epsilon: float) -> float:
-        """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends.
+        """Sum of P - e^epsilon Q for the two ends over the outputs whose ratio exceeds e^epsilon.
 
-        Of the terms, none negative, those left out amount to less than rounding. Other pairs are
-        closer, and their divergences smaller: outputs of larger ratio are those below some k, so
-        the divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the
+        No term is negative, and the omitted terms amount to less than rounding. Other pairs are
+        closer, and their divergences smaller: the outputs of larger ratio are those below some k,
+        so that the divergence is the largest F(k) - e^epsilon F(k - distance), which grows with the
         distance. F is the cumulative distribution.
         """
         sigma, width = self.sigma / self.step, self.width
@@ -59,7 +59,7 @@ class DiscreteGaussian(OnGrid):
         return float(terms.sum())
 
     def worst_case(self) -> None:
-        """None: the log-ratio has no bound."""
+        """None, because the log-ratio has no bound."""
         return None
 
     def event(self) -> dp.DpEvent:
@@ -89,7 +89,7 @@ class DiscreteGaussian(OnGrid):
 
 
 def _log_total(sigma: float) -> float:
-    """ln of the sum of e^(-k^2/(2 sigma^2)) over whole k; by Poisson summation if it is wide."""
+    """ln of the sum of e^(-k^2/(2 sigma^2)) over integers k; by Poisson summation if it is wide."""
     k = np.arange(1.0, 40.0)
     if sigma < 1.0:
         return math.log1p(2.0 * float(np.exp(-0.5 * (k / sigma) ** 2).sum()))
@@ -99,15 +99,15 @@ def _log_total(sigma: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteLaplace(PureEpsilon, OnGrid):
-    """Laplace noise on a grid, where doubles tell no more than the distribution does.
+    """Laplace noise on a grid, so that doubles reveal no more than the distribution does.
 
     P(k steps) = tanh(step/(2 scale)) e^(-|k| step/scale): epsilon = width step/scale, exactly.
 
-    The two-sided geometric distribution, the answer to the leaks of doubles (Mironov 2012): the
-    noise is a whole number, drawn by comparing whole numbers, and its range has no end that depends
-    on the input. The input is rounded to the grid; see ``OnGrid``. Unbiased about the rounded
-    input. Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and
-    Steinke 2020, Algorithm 2.
+    This two-sided geometric distribution avoids the leaks of doubles (Mironov 2012): the noise is
+    an integer, drawn by comparing integers, and its range has no end that depends on the input. The
+    input is rounded to the grid; see ``OnGrid``. The output is unbiased about the rounded input.
+    Source: Ghosh, Roughgarden and Sundararajan 2009; sampled as in Canonne, Kamath and Steinke
+    2020, Algorithm 2.
     """
 
     scale: AboveZero
@@ -118,7 +118,7 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
 
     @classmethod
     def calibrated(cls, epsilon: float, *, low: float, high: float, step: float = 1.0) -> Self:
-        """The least scale, as a double, of which ``epsilon`` is the epsilon."""
+        """Noise with the smallest scale, as a double, whose epsilon is at most ``epsilon``."""
         check_rate_epsilon(epsilon)
         width = cls(low=low, high=high, step=step, scale=step).width
         scale = at_least(width * Fraction(step) / Fraction(epsilon))
@@ -126,15 +126,15 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon of one entry."""
+        """Exact epsilon of one entry."""
         return self.width * self.step / self.scale
 
     def delta(self, epsilon: float) -> float:
-        """Sum of P - e^epsilon Q over the outputs of larger ratio, for the two ends and exactly so.
+        """Exact delta: sum of P - e^epsilon Q for the ends over outputs of a ratio above e^epsilon.
 
-        The outputs up to the one end all have the ratio e^eps; the ``inner`` ones beyond lose two
-        steps of it each. Other pairs are closer, and their divergences smaller, since the
-        distribution's cumulative function is moved by less.
+        The outputs up to the one end all have the ratio e^eps. Beyond it, the log-ratio of each of
+        the ``inner`` outputs is two steps smaller than the one before. Other pairs are closer, and
+        their divergences smaller, because the cumulative function is shifted by less.
         """
         rate = self.step / self.scale
         outer = -math.expm1(min(epsilon - self.epsilon, 0.0))
@@ -144,7 +144,10 @@ class DiscreteLaplace(PureEpsilon, OnGrid):
         return (outer + gained) / (1.0 + math.exp(-rate))
 
     def worst_case(self) -> WorstCase:
-        """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
+        """The two ends of the range, as inputs and as outputs.
+
+        Outputs beyond the ends have the same ratio.
+        """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=np.rint(ends / self.step) * self.step)
 

@@ -1,4 +1,4 @@
-"""Gaussian noise: on one number, on vectors, on samples, on embeddings, and when it is revealed."""
+"""Mechanisms with Gaussian noise: on numbers, vectors, samples, embeddings, and noise shares."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Gaussian(BoundedEntry, Normal):
 
     Noise N(0, sigma^2) on an entry in [low, high]: no epsilon holds at delta 0.
 
-    Far out the log-ratio grows without bound; at delta > 0 the exact curve is that of
-    mu = (high - low)/sigma (Balle and Wang 2018, Theorem 8). Elementwise over arrays of any
-    shape: every entry is an input of its own.
+    The log-ratio of two inputs grows without bound towards large outputs. At delta > 0 the exact
+    privacy curve is that of mu = (high - low)/sigma (Balle and Wang 2018, Theorem 8). The mechanism
+    acts elementwise on arrays of any shape: every entry is a separate input.
     """
 
     sigma: AboveZero
@@ -63,30 +63,31 @@ class Gaussian(BoundedEntry, Normal):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, low: float, high: float) -> Self:
-        """The least noise that is (epsilon, delta)-private an entry, at any epsilon."""
+        """The smallest noise with which one entry is (epsilon, delta)-private, for any epsilon."""
         check_range(low, high)
         return cls(sigma=(high - low) / gaussian_mu(epsilon, delta), low=low, high=high)
 
     @property
     def mu(self) -> float:
-        """The sensitivity in standard deviations, (high - low)/sigma."""
+        """Sensitivity in standard deviations of the noise, (high - low)/sigma."""
         return (self.high - self.low) / self.sigma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorGaussian(RealVector, Normal):
-    """Gaussian noise on a vector that is clipped in norm first.
+    """Gaussian noise on a vector whose L2 norm is first clipped.
 
     x min(1, C/|x|) + N(0, sigma^2 I): mu = 2C/sigma, for any pair of vectors.
 
-    Two vectors of norm C may be opposite, so the sensitivity is 2C whenever one vector is
-    replaced by another; C alone is right only where a vector is added or removed, that is, set
-    against 0. No epsilon holds at delta 0. The whole vector is the unit: its length costs nothing
-    here, unlike noise that is calibrated to one entry. Noise must cover every entry, also those
-    that are 0 because nothing touched them: an entry without noise tells 0 from everything else
-    with certainty, and so which rows of an item table a user touched.
-    Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN
-    of Zhang et al. (section 5), which prints neither C, sigma nor delta.
+    Two vectors of norm C may be opposite, so that the sensitivity is 2C if one vector is replaced
+    by another. The sensitivity is C only if a vector is added or removed, that is, compared with 0.
+    No epsilon holds at delta 0. The unit is the whole vector: mu does not depend on its length,
+    unlike noise that is calibrated to one entry. Noise must cover every entry, also the entries
+    that are 0 because nothing touched them: an entry without noise distinguishes 0 from all other
+    values with certainty, and so reveals which rows of an item table a user touched.
+
+    Source: Dwork et al. 2006 and, for the exact curve, Balle and Wang 2018, Theorem 8; FedRec-GN of
+    Zhang et al. (section 5), which prints neither C, sigma nor delta.
     """
 
     sigma: AboveZero
@@ -99,41 +100,42 @@ class VectorGaussian(RealVector, Normal):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, clip: float, dimension: int) -> Self:
-        """The least noise that is (epsilon, delta)-private for any pair, at any epsilon."""
+        """The smallest noise that is (epsilon, delta)-private for any pair, for any epsilon."""
         one = cls(sigma=1.0, clip=clip, dimension=dimension)
         return replace(one, sigma=one.mu / gaussian_mu(epsilon, delta))
 
     @property
     def mu(self) -> float:
-        """The distance of opposite vectors in standard deviations, 2C/sigma."""
+        """Distance of two opposite vectors in standard deviations of the noise, 2C/sigma."""
         return 2.0 * self.clip / self.sigma
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """What the noise is added to: the vector, clipped in norm."""
+        """The vector, clipped in norm, to which the noise is added."""
         return clip_norm(value, self.clip)
 
 
 _RARE = 1e-30
-"""Numbers of uses of a smaller probability are left out of the curve, which is lower by that."""
+"""Numbers of uses with a smaller probability are left out, which lowers the curve by as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevealedGaussian(Checked):
-    """Normal noise on a number in some of many uses, drawn at random, where all see which.
+    """Gaussian noise on a number that enters randomly drawn uses, with the draws revealed.
 
     K Gaussians of multiplier z, K ~ Binomial(count, q): delta(eps) = E delta(eps; sqrt(K)/z).
 
-    In each of ``count`` uses the row that the value stands in is drawn with probability
-    q = ``sampling_probability``. The value, in [0, 1] in units of the sensitivity, enters the noisy
-    sum N(0, z^2) then, and only then. The adversary sees all sums and all draws: the row has other
-    values, as large, whose sums show when it is drawn. So it knows which sums to add up, and K of
-    them are worth one Gaussian of mu = sqrt(K)/z; the draws do not depend on the value, and the
-    curve is the mean of the curves given K, exactly. Sampling by rows amplifies nothing for one
-    value in a row of several; for a row of one, or for whole rows, see ``SampledGaussian``.
+    In each of ``count`` uses the row that contains the value is drawn with probability q =
+    ``sampling_probability``. The value, in [0, 1] in units of the sensitivity, enters the noisy sum
+    N(0, z^2) only if the row is drawn. The adversary sees all sums and all draws, because the row
+    has other values of the same size, whose sums show whether it is drawn. The adversary therefore
+    adds up the right K sums, which together equal one Gaussian of mu = sqrt(K)/z. The draws do not
+    depend on the value, so that the curve is exactly the mean of the curves given K. Sampling by
+    rows does not amplify privacy for one value in a row of several; for a row of one value, or for
+    whole rows, see ``SampledGaussian``.
 
-    An output is [mark, sum] a use, (count, 2): the mark is N(0, 1), and below its q-quantile if the
-    row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied to the per-rating
-    privacy of section 2.2.1, of which the paper's accountant says that it is amplified.
+    An output is [mark, sum] per use, (count, 2): the mark is N(0, 1), and below its q-quantile if
+    the row is drawn. Source: the sampling of Li et al. 2021, section 4.1.2, applied to the privacy
+    per rating of section 2.2.1, which the paper's accountant treats as amplified.
     """
 
     noise_multiplier: AboveZero
@@ -146,16 +148,16 @@ class RevealedGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """[0, 1], in units of the sensitivity."""
+        """The interval [0, 1], in units of the sensitivity."""
         return Domain(low=0.0, high=1.0)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """For every use whether it was sampled, and the noisy sum: (count, 2)."""
+        """Shape (count, 2): for every use the mark of the draw, and the noisy sum."""
         return (self.count, 2)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw marks and sums, float64 of shape (*size, count, 2)."""
+        """Draws marks and sums, float64 of shape (*size, count, 2)."""
         values = self.domain.spread(value, size)
         marks, noise = rng.standard_normal((2, *values.shape, self.count))
         sums = noise * self.noise_multiplier + values[..., None] * self._drawn(marks)
@@ -170,11 +172,11 @@ class RevealedGaussian(Checked):
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None: the log-ratio has no bound."""
+        """None, because the log-ratio has no bound."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """The mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
+        """Mean over K of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), mu = sqrt(K)/z."""
         counts = np.arange(1, self.count + 1)
         weights = stats.binom.pmf(counts, self.count, self.sampling_probability)
         kept = weights > _RARE
@@ -184,7 +186,7 @@ class RevealedGaussian(Checked):
         return float(weights[kept] @ np.array(curve))
 
     def event(self) -> dp.DpEvent:
-        """Gaussians of which the adversary knows whether they happen."""
+        """Gaussians that happen at random, where the adversary knows which of them happen."""
         one = dp.GaussianDpEvent(self.noise_multiplier)
         return dp.SelfComposedDpEvent(
             dp.RevealedSamplingDpEvent(self.sampling_probability, one), self.count
@@ -195,30 +197,31 @@ class RevealedGaussian(Checked):
 
 
 _CELLS, _REACH = 1 << 15, 9.5
-"""Cells of one sum, which reach so many standard deviations beyond the outermost centers."""
+"""Number of cells of one sum, and their reach beyond the outer centers, in standard deviations."""
 _RARE_LOG = -92.0
 """Log-probability below which a cell is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledGaussian(Checked):
-    """Normal noise on sums that a unit enters in steps drawn at random, where nobody says in which.
+    """Gaussian noise on sums that a unit enters in randomly drawn steps, with the draws secret.
 
-    ``rounds`` sums of ``local_steps`` noisy steps; in a share q of all steps the unit is in.
+    ``rounds`` sums of ``local_steps`` noisy steps; the unit takes part in a share q of all steps.
 
-    A step is N(0, z^2), z = ``noise_multiplier``. If the unit is there and drawn, its shift, which
-    is 1, is added; if it is not there, minus ``opposite``: 0 for a unit that comes and goes, above
-    0 for a change after which what is left pulls the other way. Only the sum of a round is seen.
-    With K ~ Binomial(local_steps, q) it is the mixture of N(K, local_steps z^2), or of
-    N(-K opposite, local_steps z^2), and rounds are independent. So at one step a round and
-    ``opposite`` 0 this is the Poisson-sampled Gaussian with both directions of adding and removing;
-    it is one as well where a fixed number of rows is drawn, as far as the rows of one unit go.
+    The noise of a step is N(0, z^2), z = ``noise_multiplier``. If the unit is present and drawn, it
+    adds its shift, which is 1. If the unit is absent, a drawn step subtracts ``opposite``: 0 for a
+    unit that is added or removed, above 0 for a change after which the remaining data pull the
+    other way. The adversary sees only the sum of each round. With K ~ Binomial(local_steps, q) the
+    sum is a mixture of N(K, local_steps z^2), or of N(-K opposite, local_steps z^2), and rounds are
+    independent. With one step per round and ``opposite`` 0 this is the Poisson-sampled Gaussian for
+    both directions of adding and removing. The rows of one unit have the same distribution if a
+    fixed number of rows is drawn.
 
-    ``delta`` is a lower bound: sums are seen in cells, and their losses on a grid
-    (``curve_below``). The ratio of the two densities rises with the sum, so it bounds any system
-    from below, too, whose shifts are at least these.
+    ``delta`` is a lower bound: sums are grouped in cells, and their privacy losses are on a grid
+    (``curve_below``). The ratio of the two densities increases with the sum, so that the bound also
+    holds for any system whose shifts are at least as large.
 
-    The value is 1 if the unit is there, else 0. Outputs are sums divided by sqrt(local_steps) z,
+    The value is 1 if the unit is present, else 0. Outputs are sums divided by sqrt(local_steps) z,
     (rounds,). Source: Abadi et al. 2016, section 3.2, for the pair of mixtures.
     """
 
@@ -230,7 +233,7 @@ class SampledGaussian(Checked):
 
     @property
     def domain(self) -> Domain:
-        """0 or 1."""
+        """The values 0 and 1."""
         return Domain(low=0.0, high=1.0, values=(0.0, 1.0))
 
     @property
@@ -239,7 +242,7 @@ class SampledGaussian(Checked):
         return (self.rounds,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw sums, float64 of shape (*size, rounds)."""
+        """Draws sums, float64 of shape (*size, rounds)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.rounds)
         drawn = rng.binomial(self.local_steps, self.sampling_probability, shape)
@@ -252,11 +255,11 @@ class SampledGaussian(Checked):
         return np.asarray(_log_mixture(outputs, shift, *self._draws).sum(axis=-1))
 
     def worst_case(self) -> None:
-        """None: the log-ratio has no bound."""
+        """None, because the log-ratio has no bound."""
         return
 
     def delta(self, epsilon: float) -> float:
-        """What all rounds together reach at least, of presence against absence."""
+        """Lower bound of delta for presence against absence, over all rounds together."""
         return _composed(
             1.0 / self._unit,
             self.opposite / self._unit,
@@ -266,7 +269,7 @@ class SampledGaussian(Checked):
         ).delta(epsilon)
 
     def event(self) -> dp.DpEvent:
-        """Every step's Gaussian, as if it were told which the unit is in: more than is seen."""
+        """Gaussian of every step, as if the adversary saw the drawn steps, which stay secret."""
         one = dp.GaussianDpEvent(self.noise_multiplier / (1.0 + self.opposite))
         steps = self.rounds * self.local_steps
         return dp.SelfComposedDpEvent(
@@ -286,7 +289,7 @@ class SampledGaussian(Checked):
 
 
 def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """How often the unit is drawn in a round, and the logarithms of the probabilities of that."""
+    """Numbers of draws of the unit in a round, and the logarithms of their probabilities."""
     counts = np.arange(steps + 1)
     return counts, stats.binom.logpmf(counts, steps, rate)
 
@@ -294,7 +297,7 @@ def _draws(steps: int, rate: float) -> tuple[NDArray[np.int64], NDArray[np.float
 def _log_mixture(
     x: NDArray[np.float64], shift: Any, counts: NDArray[Any], log_weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Log-density of a mixture of unit normals ``shift`` apart, one after the other."""
+    """Log-density of a mixture of unit normals whose centers are multiples of ``shift``."""
     found = np.full(np.broadcast_shapes(x.shape, np.shape(shift)), -np.inf)
     for count, log_p in zip(counts, log_weights, strict=True):
         z = x - count * shift
@@ -304,7 +307,7 @@ def _log_mixture(
 
 @lru_cache(maxsize=8)
 def _composed(up: float, down: float, rate: float, steps: int, rounds: int) -> CurveBelow:
-    """All rounds together, of the unit's presence against its absence, one output a cell."""
+    """Privacy curve of all rounds, for presence against absence, with one output per cell."""
     counts, log_weights = _draws(steps, rate)
     inner = np.linspace(-down * steps - _REACH, up * steps + _REACH, _CELLS)
     edges = np.concatenate([[-np.inf], inner, [np.inf]])
@@ -325,33 +328,34 @@ def _log_masses(
 
 
 def clip_embedding(embedding: ArrayLike, bound: float) -> NDArray[np.float64]:
-    """The nearest vector with no negative entry and |.|^2 <= ``bound``, along the last axis."""
+    """The nearest vector without negative entries and |.|^2 <= ``bound``, along the last axis."""
     positive = np.maximum(np.asarray(embedding, dtype=np.float64), 0.0)
     return clip_norm(positive, math.sqrt(bound))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingGaussian(Normal):
-    """The noisy gradient of one rating, bounded by clipping the embeddings instead of the gradient.
+    """Noisy gradient of one rating whose sensitivity is bounded by clipping the embeddings.
 
     The gradient of (x - u.v)^2 in v, or jointly in u and v, plus N(0, sigma^2 I).
 
-    The value is one rating x in [0, R], or -1 (any negative number) for none, at a place that is
-    known: the paper's neighbours add or remove one rating. Embeddings are first projected
-    (``clip_embedding``), so that 0 <= u.v <= R, and the gradient -2u (x - u.v) in v and
-    -2v (x - u.v) in u is at most 2 R^(3/2), and 2 sqrt(2) R^(3/2) jointly. Both are attained, at
-    u and v orthogonal of norm sqrt(R) and x = R, jointly too (``worst``). At given embeddings a
-    rating may also be replaced by another, and the centers are then |w| 2R apart, w = u or (u, v):
-    as far as the worst addition, so any pair has the paper's sensitivity.
+    The value is one rating x in [0, R] of a known user and item, or -1 (any negative number) for no
+    rating: the paper's neighbours add or remove one rating. Embeddings are first projected
+    (``clip_embedding``), so that 0 <= u.v <= R. The norm of the gradient -2u (x - u.v) in v, or -2v
+    (x - u.v) in u, is at most 2 R^(3/2), and at most 2 sqrt(2) R^(3/2) jointly. Both bounds are
+    attained, at orthogonal u and v of norm sqrt(R) and x = R, jointly too (``worst``). At given
+    embeddings a rating may also be replaced by another. The centers are then |w| 2R apart, with w =
+    u or (u, v): as far as by the worst addition, so that any pair has the paper's sensitivity.
 
-    ``mu`` and the curve are those of these embeddings; ``event`` charges the worst ones, since
-    they change from step to step. It assumes that they do not depend on the rating: true of
-    noisy, published ones, not of user embeddings pre-trained without noise, where one rating moves
-    u and with it every row of that user. The noise must be on every row of the item table: on
-    touched rows only, a row without a rating would read exactly 0, and with one almost never.
-    Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating).
+    ``mu`` and the curve are those of the given embeddings. ``event`` charges the worst embeddings,
+    because they change from step to step. It assumes that the embeddings do not depend on the
+    rating. This holds for noisy, published embeddings, but not for user embeddings pre-trained
+    without noise: there one rating changes u, and with it every row of that user. The noise must be
+    on every row of the item table. With noise on touched rows only, a row without a rating would be
+    exactly 0, and a row with one almost never.
 
-    Outputs are the row's gradient in v, p entries long, or [in u, in v], 2p long.
+    Source: Li et al. 2021, section 4.1.1, eq. 6, and section 4.2 (Delta_2v, Delta_rating). Outputs
+    are the row's gradient in v, p entries long, or [in u, in v], 2p long.
     """
 
     sigma: AboveZero
@@ -364,44 +368,47 @@ class EmbeddingGaussian(Normal):
         check(self)
         if not len(self.user) == len(self.item) > 0:
             raise InputError(
-                f"Expected user and item of one length above 0, got {len(self.user)} and "
+                f"Expected user and item of the same length above 0, got {len(self.user)} and "
                 f"{len(self.item)}. Give two embeddings of the same model."
             )
         if not self._factors.any():
             raise InputError(
-                "Expected embeddings that depend on the rating, got projections of 0: the gradient "
-                "is 0 whatever the rating. Give an embedding with a positive entry."
+                "Expected embeddings with a gradient that depends on the rating, got projections "
+                "of 0: the gradient is always 0. Give an embedding with a positive entry."
             )
         check_mu(self.mu, "sigma")
 
     @classmethod
     def worst(cls, *, sigma: float, bound: float, joint: bool = False) -> Self:
-        """At embeddings that attain the sensitivity."""
+        """The mechanism at embeddings that attain the sensitivity."""
         root = math.sqrt(bound)
         return cls(sigma=sigma, bound=bound, user=(root, 0.0), item=(0.0, root), joint=joint)
 
     @property
     def sensitivity(self) -> float:
-        """The largest over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) jointly."""
+        """Largest sensitivity over all embeddings: 2 R^(3/2), or 2 sqrt(2) R^(3/2) jointly."""
         return 2.0 * self.bound * math.sqrt(self.bound * (2.0 if self.joint else 1.0))
 
     @property
     def mu(self) -> float:
-        """2R|w|/sigma: two ratings, 0 and R, at these embeddings; no addition is farther apart."""
+        """Distance of the ratings 0 and R at these embeddings in standard deviations, 2R|w|/sigma.
+
+        No added or removed rating moves the center farther.
+        """
         return 2.0 * self.bound * math.hypot(*self._factors) / self.sigma
 
     @property
     def domain(self) -> Domain:
-        """A rating in [0, R], or -1 for none."""
+        """A rating in [0, R], or -1 for no rating."""
         return Domain(low=-1.0, high=self.bound)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(p,), or (2p,) jointly."""
+        """Shape (p,), or (2p,) jointly."""
         return self._factors.shape
 
     def center(self, value: NDArray[Any]) -> NDArray[np.float64]:
-        """The gradient; 0 where there is no rating."""
+        """The gradient; 0 without a rating."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         error = np.where(value < 0, 0.0, value - u @ v)
         return np.asarray(-2.0 * error[..., None] * self._factors)
@@ -412,31 +419,32 @@ class EmbeddingGaussian(Normal):
 
     @property
     def _factors(self) -> NDArray[np.float64]:
-        """w: what the error is multiplied by, u in the gradient in v and the other way round."""
+        """Vector w by which the error is multiplied: u for the gradient in v, (v, u) jointly."""
         u, v = clip_embedding(self.user, self.bound), clip_embedding(self.item, self.bound)
         return np.concatenate([v, u]) if self.joint else u
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseReplacement(NoiseShares, NormalCurve):
-    """Two rounds of secure aggregation in which clients replace their noise by less.
+    """Two rounds of secure aggregation in which clients replace their noise by smaller noise.
 
-    All that LFL-SGDMF's server sees of an iteration: mu = sensitivity/(sigma sqrt(v)).
+    All messages of one iteration at LFL-SGDMF's server: mu = sensitivity/(sigma sqrt(v)).
 
-    The messages, who sends them and v, ``variance``, are those of ``NoiseShares``, with noise of
-    variance zeta1 sigma^2 and zeta2 sigma^2. The output is [S, R_1, R_2, ...], one R for every
+    ``NoiseShares`` describes the messages, their senders and v, ``variance``; the noise has
+    variance zeta1 sigma^2 and zeta2 sigma^2. The output is [S, R_1, R_2, ...], with one R for every
     honest user of round 2.
 
-    The paper accounts the last sum S + sum of R_i alone, of variance at least sigma^2
-    (``claimed_variance``), and claims mu = sensitivity/sigma: Theorem 5 is violated, since v is
-    1/(2 - omega) < 1 without dropout. A server that announces too many, and users who give away
-    their noise, make it worse. With ``repaired`` v is ``claimed_variance``, at least 1 if all are
-    honest.
+    The paper accounts for the last sum S + sum of R_i alone, whose variance is at least sigma^2
+    (``claimed_variance``), and claims mu = sensitivity/sigma. Theorem 5 is violated, because v is
+    1/(2 - omega) < 1 without dropout. A server that announces too many survivors, and users who
+    reveal their noise, make v smaller. With ``repaired`` v is ``claimed_variance``, which is at
+    least 1 if all are honest.
 
-    The value is one user's gradient along the direction in which it can change, in
-    [0, sensitivity], where 0 is no rating (the paper's neighbours add or remove one, so the
-    sensitivity is 2 R^(3/2)); the other users' are fixed, at 0. The noise across that direction
-    is independent of everything. Source: Li et al. 2021, section 6.1, Theorem 5 and its proof.
+    The value is one user's gradient along the direction in which it can change, in [0,
+    sensitivity]; 0 stands for a missing rating (the paper's neighbours add or remove one rating, so
+    that the sensitivity is 2 R^(3/2)). The gradients of the other users are fixed at 0. The noise
+    across that direction is independent of all messages. Source: Li et al. 2021, section 6.1,
+    Theorem 5 and its proof.
     """
 
     sigma: AboveZero
@@ -446,28 +454,28 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         NoiseShares.__post_init__(self)
         if self.variance <= 0.0:
             raise InputError(
-                f"Expected an honest user whose noise is left, got colluding={self.colluding!r} of "
-                f"replaced={self.replaced!r}. Take fewer."
+                f"Expected colluding to leave an honest user's noise, got "
+                f"colluding={self.colluding!r} of replaced={self.replaced!r}. Give a smaller one."
             )
         check_mu(self.mu, "sigma")
 
     @property
     def mu(self) -> float:
-        """Sensitivity over the noise that is left, sensitivity/(sigma sqrt(v))."""
+        """Sensitivity over the standard deviation of unknown noise, sensitivity/(sigma sqrt(v))."""
         return self.sensitivity / (self.sigma * math.sqrt(self.variance))
 
     @property
     def domain(self) -> Domain:
-        """One number in [0, sensitivity]."""
+        """A number in [0, sensitivity]."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(1 + replaced - colluding,)."""
+        """Shape (1 + replaced - colluding,)."""
         return (1 + self.replaced - self.colluding,)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Run both rounds, each survivor's noise by itself; float64 (*size, *output_shape)."""
+        """Runs both rounds with separate noise of each survivor; float64 (*size, *output_shape)."""
         values = self.domain.spread(value, size)
         shape = (*values.shape, self.replaced - self.colluding)
         stays = rng.normal(0.0, self.sigma * math.sqrt(self.zeta2), shape)
@@ -482,7 +490,7 @@ class NoiseReplacement(NoiseShares, NormalCurve):
         return np.concatenate([total[..., None], messages], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density: that of the messages, and that of S given the messages."""
+        """Log-density of the messages, plus that of S given the messages."""
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         messages = out[..., 1:]
         spread = self.zeta1 - self.zeta2 if self.repaired else self.zeta1 + self.zeta2

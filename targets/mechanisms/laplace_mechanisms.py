@@ -1,4 +1,4 @@
-"""Laplace noise on one number, also snapped to a grid against floating point."""
+"""Laplace noise on one number, also snapped to a grid against leaks of floating point."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Laplace(BoundedEntry, Laplacian):
 
     Noise of scale b on an entry in [low, high]: epsilon = (high - low)/b, and exactly so.
 
-    Elementwise over arrays of any shape: every entry is an input of its own. The range counts, not
-    its half: a scale of delta/eps for entries clipped to [-delta, delta] is the trap, and 2 eps.
-    Source: Dwork, McSherry, Nissim and Smith 2006.
+    The mechanism acts elementwise on arrays of any shape: every entry is a separate input. The
+    whole range counts, not its half: a scale of delta/eps for entries clipped to [-delta, delta]
+    has an epsilon of 2 eps, a common error. Source: Dwork, McSherry, Nissim and Smith 2006.
     """
 
     scale: AboveZero
@@ -41,25 +41,28 @@ class Laplace(BoundedEntry, Laplacian):
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon of one entry."""
+        """Exact epsilon of one entry."""
         return (self.high - self.low) / self.scale
 
     @property
     def noise_scale(self) -> float:
-        """The scale b of the noise."""
+        """Scale b of the noise."""
         return self.scale
 
     def worst_case(self) -> WorstCase:
-        """The two ends, as inputs and as outputs: beyond them the ratio stays the same."""
+        """The two ends of the range, as inputs and as outputs.
+
+        Outputs beyond the ends have the same ratio.
+        """
         ends = np.array([self.low, self.high])
         return WorstCase(inputs=ends, outputs=ends)
 
     def delta(self, epsilon: float) -> float:
-        """1 - e^((eps - epsilon of the entry)/2), for the two ends and exactly so."""
+        """Exact delta of the two ends: 1 - e^((``epsilon`` - epsilon of the entry)/2)."""
         return -math.expm1(min(epsilon - self.epsilon, 0.0) / 2.0)
 
     def event(self) -> dp.DpEvent:
-        """Laplace noise at sensitivity high - low."""
+        """Laplace noise for the sensitivity high - low."""
         return dp.LaplaceDpEvent(self.scale / (self.high - self.low))
 
 
@@ -70,20 +73,21 @@ _MOST_STEPS = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnappedLaplace(PureEpsilon, BoundedEntry):
-    """Laplace noise whose low-order bits, which would tell the input, are never drawn.
+    """Laplace noise on a grid, without the low-order bits, which would reveal the input.
 
     An entry plus Laplace noise, rounded to multiples of a power of two, clamped to +-bound.
 
-    The grid is the least power of two that is at least ``scale``. Rounding and clamping forget, so
-    epsilon is at most (high - low)/scale; it is that exactly where the clamp leaves an output on
-    either side of [low, high], and ``epsilon`` is exact anyway.
-    Source: Mironov 2012 (the snapping mechanism). There the noise is a double's logarithm, which
-    costs a little more epsilon; here the rounded sum is drawn from its own distribution instead, by
-    comparing whole numbers: it stays in the cell of the entry, or leaves it on one side and goes
-    on by a geometric number of cells. So the distribution below is that of the sampler, exactly.
+    The grid is the smallest power of two that is at least ``scale``. Rounding and clamping lose
+    information, so that epsilon is at most (high - low)/scale. It equals that value if the clamp
+    leaves an output on both sides of [low, high]; ``epsilon`` is exact in all cases.
 
-    The entry is first rounded to 2^-20 of the grid and ``scale`` up to 2^-30 of it, so that whole
-    numbers hold both. Elementwise over arrays of any shape; outputs are float64.
+    Source: Mironov 2012 (the snapping mechanism). There the noise is the logarithm of a double,
+    which costs a little more epsilon. Here the rounded sum is drawn from its own distribution, by
+    comparing integers: it stays in the cell of the entry, or leaves the cell on one side and
+    continues by a geometric number of cells. The distribution below is therefore exactly that of
+    the sampler. The entry is first rounded to 2^-20 of the grid, and ``scale`` up to 2^-30 of it,
+    so that both are integers. The mechanism acts elementwise on arrays of any shape; outputs are
+    float64.
     """
 
     scale: AboveZero
@@ -101,24 +105,24 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         if not self.bound / self.grid <= _MOST_STEPS:
             raise InputError(
                 f"Expected a bound of at most {_MOST_STEPS} steps of {self.grid:g}, got "
-                f"bound={self.bound!r}. Noise of this scale does not go so far: lower it."
+                f"bound={self.bound!r}. Noise of this scale is never so large: lower the bound."
             )
 
     @property
     def grid(self) -> float:
-        """The step of the outputs."""
+        """Step of the outputs."""
         mantissa, exponent = math.frexp(self.scale)
         return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon of one entry: the largest log-ratio over all outputs."""
+        """Exact epsilon of one entry: the largest log-ratio over all outputs."""
         worst_case = self.worst_case()
         first, second = self.log_prob(worst_case.outputs, worst_case.inputs[:, None])
         return float(np.abs(first - second).max())
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw multiples of the grid, float64 of shape ``size``, exactly by the distribution."""
+        """Draws multiples of the grid, float64 of shape ``size``, exactly from the distribution."""
         values = self.domain.spread(value, size)
         cell, offset = (part.ravel() for part in self._cell(values))
         side = 2 * rng.integers(0, 2, values.size) - 1
@@ -126,52 +130,52 @@ class SnappedLaplace(PureEpsilon, BoundedEntry):
         left = bernoulli_exp(gap, _FINE * self._scale.numerator, rng, values.size)
         steps = 1 + geometric(self._scale / _DIGITS, rng, int(left.sum()))
         cell[left] += side[left] * steps
-        out = np.clip(cell, -self._most, self._most) * self.grid
+        out = np.clip(cell, -self._max_steps, self._max_steps) * self.grid
         return np.asarray(out.reshape(values.shape))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for what is no multiple of the grid in +-bound."""
+        """ln P(output | value), broadcast; -inf except for multiples of the grid in +-bound."""
         out = np.asarray(output, dtype=np.float64) / self.grid
         cell, offset = self._cell(self.domain.check(value))
         rate = _DIGITS / float(self._scale)
         at, moved = offset / _FINE, out - cell
         side = np.where(moved < 0, -1.0, 1.0)
-        # ln P(as far as this output or farther, on its side).
+        # ln P(this output or one farther away, on its side).
         beyond = math.log(0.5) - (np.abs(moved) - 0.5 - side * at) * rate
-        last = np.abs(out) == self._most
+        last = np.abs(out) == self._max_steps
         away = beyond + np.where(last, 0.0, math.log(-math.expm1(-rate)))
         leaves = sum(
-            np.where(way * cell < self._most, 0.5 * np.exp(-(0.5 - way * at) * rate), 0.0)
+            np.where(way * cell < self._max_steps, 0.5 * np.exp(-(0.5 - way * at) * rate), 0.0)
             for way in (-1, 1)
         )
         stays = np.log1p(-leaves)
-        possible = (out == np.rint(out)) & (np.abs(out) <= self._most)
+        possible = (out == np.rint(out)) & (np.abs(out) <= self._max_steps)
         return np.where(possible, np.where(moved == 0, stays, away), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """The two ends, every output.
+        """The two ends of the range, and every output.
 
-        The distribution is log-concave in the distance, so the outputs of larger ratio are those on
-        one side, and the ends differ the most in what they give to one side.
+        The distribution is log-concave in the distance, so that the outputs of larger ratio are
+        those on one side, and the ends differ most in the probability of one side.
         """
         return WorstCase(
             inputs=np.array([self.low, self.high]),
-            outputs=np.arange(-self._most, self._most + 1) * self.grid,
+            outputs=np.arange(-self._max_steps, self._max_steps + 1) * self.grid,
             exhaustive=True,
         )
 
     @property
     def _scale(self) -> Fraction:
-        """``scale`` in parts of 2^-30 of the grid, a whole number, rounded up."""
+        """``scale`` in units of 2^-30 of the grid, an integer, rounded up."""
         return Fraction(math.ceil(Fraction(self.scale) / Fraction(self.grid) * _DIGITS))
 
     @property
-    def _most(self) -> int:
-        """The largest output, in steps of the grid."""
+    def _max_steps(self) -> int:
+        """Largest output, in steps of the grid."""
         return math.ceil(self.bound / self.grid)
 
     def _cell(self, value: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The nearest multiple of the grid, and how far the entry is from it in 2^-20 of it."""
+        """Nearest multiple of the grid, and the entry's offset from it in 2^-20 of the grid."""
         fine = np.asarray(np.rint(value / self.grid * _FINE), dtype=np.int64)
         cell = (fine + _FINE // 2) // _FINE
         return cell, fine - cell * _FINE

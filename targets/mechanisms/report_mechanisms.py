@@ -1,4 +1,4 @@
-"""Bounded local reports: flipped bits, one coordinate, three values, pieces of an interval."""
+"""Bounded local reports: flipped bits, one coordinate, three values, piecewise numbers."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ _BYTE = 256
 
 @dataclass(frozen=True, slots=True)
 class BitFlip(OneBit):
-    """Bit flipping: every bit is kept or flipped by itself, with rates that depend on the bit.
+    """Bit flipping: every bit is kept or flipped independently, at rates that depend on it.
 
-    P(1 | 1) = p and P(1 | 0) = q: epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) a bit.
+    P(1 | 1) = p and P(1 | 0) = q: epsilon = max(|ln(p/q)|, |ln((1-q)/(1-p))|) per bit.
 
-    Both ratios count. That p/q <= e^eps alone bounds epsilon is a trap (Gao et al. 2020, section
-    on asymmetric flipping, eq. 11: p = 1, q = e^-eps): there a reported 0 proves a 0, and epsilon
-    is infinite. With q = p e^-eps the other ratio is within e^eps only if p <= e^eps/(1+e^eps).
+    Both ratios count. It is a common error that p/q <= e^eps alone bounds epsilon (Gao et al. 2020,
+    section on asymmetric flipping, eq. 11: p = 1, q = e^-eps): there a reported 0 proves a 0, and
+    epsilon is infinite. With q = p e^-eps the other ratio is within e^eps only if p <=
+    e^eps/(1+e^eps).
 
-    Elementwise over arrays of any shape: every entry is an input of its own, in {0, 1}. Whole
-    vectors in which every bit may differ are a ``Product`` of this. Outputs are bool.
+    The mechanism acts elementwise on arrays of any shape: every entry is a separate input, in {0,
+    1}. Vectors in which every bit may differ are a ``Product`` of this mechanism. Outputs are bool.
     """
 
     p: Probability
@@ -50,10 +51,10 @@ class BitFlip(OneBit):
 
     @classmethod
     def symmetric(cls, epsilon: float) -> Self:
-        """p = 1 - q = e^eps/(1+e^eps): randomized response, exactly epsilon-private a bit.
+        """Randomized response, p = 1 - q = e^eps/(1+e^eps): exactly epsilon-private per bit.
 
-        p is rounded down, so that the epsilon of the numbers stored is never above ``epsilon``
-        (by 1e-12 below at 10, 1e-7 at 20; doubles next to 1 allow no epsilon above 36.7).
+        p is rounded down, so that the epsilon of the stored numbers never exceeds ``epsilon`` (it
+        is below by 1e-12 at 10 and 1e-7 at 20; doubles near 1 allow no epsilon above 36.7).
         """
         p = min(float(expit(check_epsilon(epsilon))), 1.0 - 2.0**-53)
         while p > 0.5 and math.log(p) - math.log(1.0 - p) > epsilon:
@@ -67,14 +68,14 @@ class BitFlip(OneBit):
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon of one bit; infinite if an output is possible for one bit only."""
+        """Exact epsilon of one bit; infinite if an output is possible for only one of the bits."""
         return max(_log_ratio(self.p, self.q), _log_ratio(1.0 - self.p, 1.0 - self.q))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Flip bits, bool of shape ``size``: one random byte a bit, a double where it ties.
+        """Flips bits, bool of shape ``size``: one random byte per bit, a double after a tie.
 
-        Exact but for the last step: a rate that is no multiple of 2^-61 is rounded up to one, so
-        the probability of a sample differs from p or q by less than 4.4e-19.
+        The rates are exact up to rounding up to a multiple of 2^-61: the probability of an output
+        differs from p or q by less than 4.4e-19.
         """
         bits = self._bits(value)
         shape = bits.shape if size is None else size
@@ -84,11 +85,12 @@ class BitFlip(OneBit):
         return self._flip(bits, noise, lambda ties: rng.random(len(ties))).reshape(shape)
 
     def by_streams(self, value: ArrayLike, streams: Streams) -> NDArray[np.bool_]:
-        """Flip every client's bits (n, M) with draws of its own stream: (n, M).
+        """Flips every client's bits (n, M) with draws of its own stream: (n, M).
 
-        The distribution of ``randomize``. A client's j-th bit takes byte j of its stream and, where
-        that ties, a word of a stream aside: so its output depends on its bits and its seed alone.
-        Memory beyond the result is about 3 bytes a bit: give clients in blocks.
+        The distribution is that of ``randomize``. The j-th bit of a client takes byte j of its
+        stream and, after a tie, a word of a separate stream, so that the output depends only on the
+        client's bits and seed. Memory beyond the result is about 3 bytes per bit: give clients in
+        blocks.
         """
         bits = self._bits(value)
         width = bits.shape[1]
@@ -104,14 +106,14 @@ class BitFlip(OneBit):
         return self._flip(bits.ravel(), noise[:, :width].ravel(), rest).reshape(bits.shape)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for an output that cannot be."""
+        """ln P(output | value), broadcast; -inf for an impossible output."""
         out, bits = np.asarray(output), self._bits(value)
         one = np.where(bits, _log(self.p), _log(self.q))
         zero = np.where(bits, _log1m(self.p), _log1m(self.q))
         return np.where(out == 1, one, np.where(out == 0, zero, -np.inf))
 
     def worst_case(self) -> WorstCase:
-        """Both bits, both outputs: all there is."""
+        """Both bits and both outputs, which are all of them."""
         return WorstCase(
             inputs=np.array([0, 1]),
             outputs=np.array([0, 1]),
@@ -121,10 +123,10 @@ class BitFlip(OneBit):
         )
 
     def event(self) -> dp.DpEvent:
-        """Randomized response over two buckets if p + q = 1 exactly, otherwise our own leaf.
+        """Randomized response over two buckets if p + q = 1 exactly, otherwise our own event.
 
-        The sum of doubles will not do: 1 + 1e-17 rounds to 1, and a bit that proves a 0 would be
-        charged as one that is only likely to.
+        The sum of doubles is not used: 1 + 1e-17 rounds to 1, and a bit that proves a 0 would be
+        charged as a bit that makes a 0 only likely.
         """
         if math.fsum((self.p, self.q, -1.0)) == 0.0:
             return dp.RandomizedResponseDpEvent(2.0 * min(self.p, self.q), 2)
@@ -136,7 +138,7 @@ class BitFlip(OneBit):
         noise: NDArray[np.uint8],
         rest: Callable[[NDArray[np.intp]], NDArray[np.float64]],
     ) -> NDArray[np.bool_]:
-        """Flip ``bits`` (n,) by a byte each, and by ``rest`` of the positions where a byte ties."""
+        """Flips ``bits`` (n,) by one byte each, and after a tie by ``rest`` of their positions."""
         p_byte, q_byte = int(self.p * _BYTE), int(self.q * _BYTE)
         # Bitwise selection: several times faster than np.where on booleans.
         out = _select(bits, noise < p_byte, noise < q_byte)
@@ -172,17 +174,17 @@ def _log_ratio(a: float, b: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OneCoordinate(Checked):
-    """One coordinate of a vector, drawn uniformly, reported as a randomized sign.
+    """One coordinate of a vector, drawn uniformly and reported as a randomized sign.
 
     A report of one coordinate is exactly epsilon-private, whatever the vector.
 
-    The coordinate c is uniform, whatever the input; then P(bit = 1 | v) =
-    (v_c (e^eps - 1) + e^eps + 1) / (2 e^eps + 2), and the server reads +B or -B with
-    B = (e^eps + 1)/(e^eps - 1) dimension, of which the mean is v. Right only if every entry lies
-    in [-1, 1] (``project``): beyond (e^eps+1)/(e^eps-1) the formula is no probability.
-    Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016).
+    The coordinate c is uniform for every input. Then P(bit = 1 | v) = (v_c (e^eps - 1) + e^eps + 1)
+    / (2 e^eps + 2), and the server reads +B or -B with B = (e^eps + 1)/(e^eps - 1) dimension, whose
+    mean is v. The formula needs every entry in [-1, 1] (``project``): beyond (e^eps+1)/(e^eps-1)
+    its value is not a probability.
 
-    Inputs are (*batch, dimension); an output is int64 [coordinate, bit].
+    Source: Minto et al. 2021, Algorithm 1 and Theorem 3 (after Nguyen et al. 2016). Inputs are
+    (*batch, dimension); an output is int64 [coordinate, bit].
     """
 
     epsilon: RateOrNone
@@ -190,7 +192,7 @@ class OneCoordinate(Checked):
 
     @property
     def magnitude(self) -> float:
-        """B, what a bit stands for in the server's unbiased estimate; infinite at epsilon 0."""
+        """Value B of a positive bit in the server's unbiased estimate; infinite at epsilon 0."""
         if self.epsilon == 0:
             return math.inf
         return self.dimension / math.tanh(self.epsilon / 2)
@@ -202,47 +204,47 @@ class OneCoordinate(Checked):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Two numbers: the coordinate, and its bit."""
+        """Shape (2,): the coordinate, and its bit."""
         return (2,)
 
     def project(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Clip every entry to [-1, 1]: the caller's duty before ``randomize`` and ``bits``."""
+        """Clips every entry to [-1, 1], as callers must before ``randomize`` and ``bits``."""
         return np.clip(np.asarray(value, dtype=np.float64), -1.0, 1.0)
 
     def coordinates(self, rng: Generator, size: tuple[int, ...]) -> NDArray[np.int64]:
-        """Draw coordinates, so that only those entries need be computed."""
+        """Draws coordinates, so that only the entries there need be computed."""
         return rng.integers(0, self.dimension, size=size)
 
     def bits(self, value_at: ArrayLike, rng: Generator) -> NDArray[np.bool_]:
-        """Draw the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
+        """Draws the bits of entries ``value_at`` in [-1, 1], any shape; InputError outside."""
         shape = np.shape(value_at)
         return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
 
     def coordinates_at(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The coordinates of uniform draws from [0, 1): each has 1/dimension to 2^-53."""
+        """Coordinates of uniform draws from [0, 1): each has probability 1/dimension to 2^-53."""
         return (draw * self.dimension).astype(np.int64)
 
     def bits_at(
         self, value_at: ArrayLike, *, flip: NDArray[np.float64], corner: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """The bits of entries ``value_at``, given two uniform draws from [0, 1) each.
+        """Bits of entries ``value_at``, given two uniform draws from [0, 1) for each.
 
-        A corner is drawn, then its bit is flipped. The rarer of the two is what is drawn, at a
-        rate rounded up to a multiple of 2^-53: a rate next to 1 would round to 1 above epsilon 37,
-        and a bit would prove a corner.
+        A corner is drawn, then its bit is flipped. The code draws the rarer of the two corners, at
+        a rate rounded up to a multiple of 2^-53. A rate close to 1 would round to 1 above epsilon
+        37, and a bit would then prove a corner.
         """
         share = (1.0 + Domain(low=-1, high=1).check(value_at)) / 2.0
         return np.asarray((corner < share) ^ (flip < expit(-self.epsilon)))
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw reports, int64 of shape (*size, 2)."""
+        """Draws reports, int64 of shape (*size, 2)."""
         vectors = self.domain.spread(value, size)
         index = self.coordinates(rng, vectors.shape[:-1])
         bits = self.bits(np.take_along_axis(vectors, index[..., None], axis=-1)[..., 0], rng)
         return np.stack([index, bits], axis=-1)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P([coordinate, bit] | value), broadcast; -inf for an output that cannot be."""
+        """ln P([coordinate, bit] | value), broadcast; -inf for an impossible output."""
         out, vectors = np.asarray(output), self.domain.check(value)
         shape = np.broadcast_shapes(out.shape[:-1], vectors.shape[:-1])
         index, bit = np.broadcast_to(out[..., 0], shape), np.broadcast_to(out[..., 1], shape)
@@ -254,7 +256,7 @@ class OneCoordinate(Checked):
         return np.where(possible, np.log(rate) - math.log(self.dimension), -np.inf)
 
     def worst_case(self) -> WorstCase:
-        """The two opposite corners, all +1 and all -1; every output."""
+        """The two opposite corners, all +1 and all -1, and every output."""
         inputs = np.repeat([[1.0], [-1.0]], self.dimension, axis=1)
         coordinate, bit = np.divmod(np.arange(2 * self.dimension), 2)
         return WorstCase(
@@ -266,31 +268,30 @@ class OneCoordinate(Checked):
         )
 
     def event(self) -> dp.DpEvent:
-        """Randomized response over two buckets: the coordinate says nothing of the input."""
+        """Randomized response over two buckets; the coordinate does not depend on the input."""
         return dp.RandomizedResponseDpEvent(2.0 * float(expit(-self.epsilon)), 2)
 
     def _rate(self, value_at: ArrayLike) -> NDArray[np.float64]:
-        """P(bit = 1), as a mixture of the two corners: nothing cancels at large epsilon."""
+        """P(bit = 1) as a mixture of the two corners, which loses no digits at large epsilon."""
         share = (1.0 + np.asarray(value_at, dtype=np.float64)) / 2.0
         return np.asarray(share * expit(self.epsilon) + (1.0 - share) * expit(-self.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
 class Ternary(OneNumber):
-    """One number, reported as one of three: a size with either sign, or 0.
+    """One number, reported as one of three values: a fixed size with either sign, or 0.
 
     +r with max(x, 0)/r, -r with max(-x, 0)/r, else 0, for x in [-B, B]: unbiased.
 
     No epsilon is finite: +r is impossible for x <= 0, so that a report other than 0 proves a sign.
-    That happens with probability B/r at most, which is the least delta, at every epsilon.
+    Its probability is at most B/r, which is the smallest delta, at every epsilon.
+    With a ``share`` above B/r all three reports are always possible: the report is +r or -r with
+    that probability for every x, and +r with share/2 + x/(2r). Then epsilon is ln((share +
+    B/r)/(share - B/r)), and the report is also unbiased.
 
-    With a ``share`` above B/r all three are always possible: the report is +r or -r with that
-    probability whatever x is, +r with share/2 + x/(2r), and epsilon is
-    ln((share + B/r)/(share - B/r)). Unbiased as well.
     Source: ternary quantization, Wen et al., TernGrad, 2017; as a mechanism, with r a constant, in
-    the released code of VerticalGNN (entry 37 of the catalogue). The second form is ours.
-
-    Elementwise over arrays of any shape; outputs are float64.
+    the released code of VerticalGNN (entry 37 of the catalogue). The form with a ``share`` is ours.
+    The mechanism acts elementwise on arrays of any shape; outputs are float64.
     """
 
     bound: Positive
@@ -302,7 +303,7 @@ class Ternary(OneNumber):
         if self.size < self.bound:
             raise InputError(
                 f"Expected size of at least bound={self.bound:g}, got size={self.size:g}. "
-                "Probabilities are at most 1."
+                "Give a larger size, so that probabilities are at most 1."
             )
         if 0.0 < self.share <= self.delta_least:
             raise InputError(
@@ -312,12 +313,12 @@ class Ternary(OneNumber):
 
     @property
     def delta_least(self) -> float:
-        """B/r: what the chances of either sign differ by at most."""
+        """Largest difference of the probability of one sign between two inputs, B/r."""
         return self.bound / self.size
 
     @property
     def epsilon(self) -> float:
-        """The exact epsilon of one number; infinite without a ``share``."""
+        """Exact epsilon of one number; infinite without a ``share``."""
         if not self.share:
             return math.inf
         return math.log((self.share + self.delta_least) / (self.share - self.delta_least))
@@ -328,26 +329,26 @@ class Ternary(OneNumber):
         return Domain(low=-self.bound, high=self.bound)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw reports, float64 of shape ``size``."""
+        """Draws reports, float64 of shape ``size``."""
         values = self.domain.spread(value, size)
-        return self.drawn(values, rng.random(values.shape))
+        return self.report(values, rng.random(values.shape))
 
-    def drawn(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The reports of ``values`` in the domain by numbers that are uniform in (0, 1)."""
-        plus, told = self._chances(values)
-        return np.where(uniform < plus, self.size, np.where(uniform < told, -self.size, 0.0))
+    def report(self, values: NDArray[Any], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Reports of ``values`` in the domain, given numbers that are uniform in (0, 1)."""
+        plus, nonzero = self._chances(values)
+        return np.where(uniform < plus, self.size, np.where(uniform < nonzero, -self.size, 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for what is none of the three."""
+        """ln P(output | value), broadcast; -inf for an output other than the three."""
         out = np.asarray(output, dtype=np.float64)
-        plus, told = self._chances(self.domain.check(value))
-        zero = np.where(out == 0.0, 1.0 - told, 0.0)
-        chance = np.where(out == self.size, plus, np.where(out == -self.size, told - plus, zero))
+        plus, nonzero = self._chances(self.domain.check(value))
+        zero = np.where(out == 0.0, 1.0 - nonzero, 0.0)
+        chance = np.where(out == self.size, plus, np.where(out == -self.size, nonzero - plus, zero))
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(chance))
 
     def worst_case(self) -> WorstCase:
-        """The two ends, all three outputs."""
+        """The two ends of the interval, and all three outputs."""
         return WorstCase(
             inputs=np.array([self.bound, -self.bound]),
             outputs=np.array([self.size, 0.0, -self.size]),
@@ -355,18 +356,18 @@ class Ternary(OneNumber):
         )
 
     def event(self) -> dp.DpEvent:
-        """A sign is told, as it is or at random, with a probability, and else nothing.
+        """A true or random sign that is revealed with a probability, and else no information.
 
-        Between the ends that is what happens. Without a ``share`` other pairs differ by B/r in
-        total variation at most, which is what the ends have at every epsilon.
+        This is exact for the two ends. Without a ``share`` other pairs differ by at most B/r in
+        total variation, which the ends attain at every epsilon.
         """
-        told, noise = self.share or self.delta_least, 0.0
+        nonzero, noise = self.share or self.delta_least, 0.0
         if self.share:
             noise = 1.0 - self.delta_least / self.share
-        return dp.RevealedSamplingDpEvent(told, dp.RandomizedResponseDpEvent(noise, 2))
+        return dp.RevealedSamplingDpEvent(nonzero, dp.RandomizedResponseDpEvent(noise, 2))
 
     def _chances(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of +r, and of +r or -r."""
+        """Probabilities of +r, and of either +r or -r."""
         shift = np.asarray(values, dtype=np.float64) / self.size
         if self.share:
             return (self.share + shift) / 2.0, np.full_like(shift, self.share)
@@ -375,7 +376,7 @@ class Ternary(OneNumber):
 
 _CELLS = 2**48
 PiecewiseEpsilon = Annotated[float, Range("[1e-9, 40]")]
-"""Up to the largest epsilon for which the cells resolve the distribution."""
+"""Range up to the largest epsilon at which the cells resolve the distribution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,33 +386,31 @@ class Piecewise(PureEpsilon, UnitEntry):
     Density e^eps as high on [l(x), r(x)] as elsewhere on [-C, C]: exactly epsilon-private.
 
     C = (e^(eps/2) + 1)/(e^(eps/2) - 1), r - l = C - 1 and l(x) = (C + 1) x/2 - (C - 1)/2, so that
-    the mean output is x. Drawn as: uniform on [-C, C] with probability e^(-eps/2), else uniform on
-    [l, r].
-    Source: Wang et al. 2019 (ICDE), Algorithm 2; there l and r are computed per input
-    and a double between them is drawn, which reaches doubles that tell the input.
+    the mean output is x. The draw is uniform on [-C, C] with probability e^(-eps/2), else uniform
+    on [l, r].
 
-    Here [-C, C] has 2^48 cells, l(x) is rounded to a cell's edge, and the output is the middle of a
-    cell: every output is possible under every input, with the probability that the density says.
-    The mean is x but for that rounding, 2^-48 C. ``noise`` is rounded up, so that the epsilon of
-    the number stored is never above ``epsilon``.
-
-    Elementwise over arrays of any shape; outputs are float64.
+    Source: Wang et al. 2019 (ICDE), Algorithm 2. There l and r are computed per input and a double
+    between them is drawn, which can be a double that reveals the input. Here [-C, C] has 2^48
+    cells, l(x) is rounded to a cell's edge, and the output is the middle of a cell: every output is
+    possible under every input, with the probability that the density gives. The mean is x up to
+    that rounding, 2^-48 C. ``noise`` is rounded up, so that the epsilon of the stored number never
+    exceeds ``epsilon``. The mechanism acts elementwise on arrays of any shape; outputs are float64.
     """
 
     epsilon: PiecewiseEpsilon
 
     @property
     def noise(self) -> float:
-        """Probability that the output is drawn without looking at the input: e^(-eps/2)."""
+        """Probability that the output is drawn without regard to the input: e^(-eps/2)."""
         return share_of_noise(self.epsilon, _CELLS, self._near)
 
     @property
     def magnitude(self) -> float:
-        """C, the largest output."""
+        """Largest output, C."""
         return _CELLS / (_CELLS - self._near) / (1.0 - self.noise)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw reports, float64 of shape ``size``, exactly by the distribution on the cells."""
+        """Draws reports, float64 of shape ``size``, exactly from the distribution on the cells."""
         first = self._first(self.domain.spread(value, size))
         anywhere = bernoulli(self.noise, rng, first.shape)
         near = first + rng.integers(0, self._near, first.shape)
@@ -429,27 +428,27 @@ class Piecewise(PureEpsilon, UnitEntry):
         return np.where(inside, density, -np.inf)
 
     def delta(self, epsilon: float) -> float:
-        """Of two inputs whose intervals are apart: high (1 - e^(epsilon - eps)) times their width.
+        """Delta of inputs with disjoint intervals: high (1 - e^(epsilon - eps)) times their width.
 
-        The ends -1 and 1 are such inputs; where intervals overlap less of them counts.
+        The ends -1 and 1 are such inputs; for overlapping intervals a smaller width counts.
         """
         near = 1.0 - self.noise * (1.0 - self._near / _CELLS)
         own = math.log(near / self._near) - math.log(self.noise / _CELLS)
         return near * -math.expm1(min(epsilon - own, 0.0))
 
     def worst_case(self) -> WorstCase:
-        """The two ends; one output of each of the three pieces that they cut."""
+        """The two ends, and one output of each of the three pieces that their intervals form."""
         reach = self._near / 2
         middles = np.array([reach, _CELLS / 2, _CELLS - reach])
         return WorstCase(inputs=np.array([-1.0, 1.0]), outputs=self._middle(middles))
 
     @property
     def _near(self) -> int:
-        """How many cells [l, r] has: (C - 1)/(2C) = 1/(e^(eps/2) + 1) of them."""
+        """Number of cells of [l, r], a share (C - 1)/(2C) = 1/(e^(eps/2) + 1) of all cells."""
         return round(_CELLS / (math.exp(self.epsilon / 2.0) + 1.0))
 
     def _first(self, value: NDArray[Any]) -> NDArray[np.int64]:
-        """The first cell of [l(x), r(x)]."""
+        """First cell of [l(x), r(x)]."""
         return np.asarray(np.rint((_CELLS - self._near) * ((1.0 + value) / 2.0)), dtype=np.int64)
 
     def _middle(self, cell: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,1 +1,1 @@
-"""The papers, a folder each: systems, claims and printed numbers."""
+"""The papers, one folder each: systems, claims and printed numbers."""

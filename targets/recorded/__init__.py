@@ -1,1 +1,1 @@
-"""Recordings of uploads: their format, how they are written, and how they are read in pieces."""
+"""Recordings of uploads: their format, their writer, and the target that reads them."""

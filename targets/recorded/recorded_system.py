@@ -1,4 +1,4 @@
-"""A target whose training is a recording, and the messages in it."""
+"""A target whose training is a recording, and the recorded messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import (
-    LISTS,
+    LIST_KINDS,
     Component,
     Floats,
     Ints,
@@ -35,32 +35,36 @@ from fedrec_auditor.targets.recorded.tensors import Form, MessageFile, Pieces, T
 from fedrec_auditor.targets.systems.base import (
     Evaluation,
     Model,
+    NoScores,
     Origin,
     Population,
-    Reported,
+    ReportedFigure,
     ScopedClaim,
     Split,
     Target,
-    Unscored,
 )
-from fedrec_auditor.targets.systems.system import Calls, System, Trained, Training
+from fedrec_auditor.targets.systems.system import System, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessages(Component):
-    """One component of a round's messages (n, *shape): ``file`` and ``place`` (n,) of each.
+    """One component of a round's n recorded messages, which stay in their files.
 
-    ``broadcast`` has the rows that messages leave out because they are the same. ``sums`` has the
-    sum over all of them, where it was recorded. Items that are listed are below ``n_items``.
-    Nothing but these places is held in memory.
+    name: name of the component
+    files: the files of the messages
+    file, place: index of each message's file, and its position in this file (n,)
+    kind, rate, shape: see ``Component``
+    broadcast: the model, which has the rows that messages omit because they did not change
+    sums: sums over all messages by component, if they were recorded
+    n_items: size of the catalogue; items in lists must be below it
     """
 
     name: str
     files: tuple[MessageFile, ...]
     file: Ints
     place: Ints
-    kind: Kind = field()  # of no default, where the class has a property
+    kind: Kind = field()  # without a default, although the base class has a property
     rate: float | None = field()
     shape: tuple[int, ...] = field()
     broadcast: Broadcast | None = None
@@ -71,65 +75,65 @@ class RecordedMessages(Component):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of all files' numbers together, float32 of float16."""
+        """The common type of all files' numbers, float32 instead of float16."""
         each = [file.layouts[self.name].dtype for file in self.files]
-        found = np.result_type(*each) if each else np.dtype(np.float64)
-        return np.dtype(np.float32) if found == np.float16 else found
+        common = np.result_type(*each) if each else np.dtype(np.float64)
+        return np.dtype(np.float32) if common == np.float16 else common
 
     def dense(self, clients: Ints) -> NDArray[Any]:
-        """What the clients at these positions sent, (len(clients), *shape)."""
+        """Messages of the clients at these positions, (len(clients), *shape)."""
         out = np.zeros((len(clients), *self.shape), self.dtype)
-        for mine, file, found in self.pieces(clients):
+        for index, file, sent in self.pieces(clients):
             if file.layouts[self.name].form is Form.WHOLE:
-                out[mine] = found.values
+                out[index] = sent.values
                 continue
             if file.layouts[self.name].form is Form.MOVED:
-                out[mine] = self._base(file)
-            out[np.repeat(mine, found.counts), self._within(found.ids, file)] = found.values
+                out[index] = self._base(file)
+            out[np.repeat(index, sent.counts), self._within(sent.ids, file)] = sent.values
         return out
 
     def sent(self, clients: Ints) -> NDArray[np.bool_]:
-        """Which rows these clients put on the wire, (len(clients), *shape[:1])."""
+        """Flags of the rows that these clients sent, (len(clients), *shape[:1])."""
         out = np.ones((len(clients), *self.shape[:1]), dtype=np.bool_)
         if all(each.layouts[self.name].form is not Form.ROWS for each in self.files):
             return out
-        for mine, file, found in self.pieces(clients):
+        for index, file, sent in self.pieces(clients):
             if file.layouts[self.name].form is Form.ROWS:
-                out[mine] = False
-                out[np.repeat(mine, found.counts), self._within(found.ids, file)] = True
+                out[index] = False
+                out[np.repeat(index, sent.counts), self._within(sent.ids, file)] = True
         return out
 
     def total(self) -> NDArray[Any]:
-        """The sum that was recorded, else that over all clients, by blocks of them."""
+        """The recorded sum, or else the sum over all clients, by blocks of clients."""
         if self.sums is not None and self.name in self.sums:
             return np.asarray(self.sums[self.name], dtype=np.float64)
         return super(RecordedMessages, self).total()
 
     def take(self, clients: Ints) -> RecordedMessages:
-        """The messages of these clients."""
+        """Messages of the clients at these positions only, in this order."""
         return replace(super(RecordedMessages, self).take(clients), sums=None)
 
     def pieces(self, clients: Ints) -> Iterator[tuple[NDArray[np.intp], MessageFile, Pieces]]:
-        """File by file: positions among ``clients``, the file, and what they sent."""
+        """File by file: indices into ``clients``, the file, and the clients' messages in it."""
         files, places = self.file[clients], self.place[clients]
         order = np.lexsort((places, files))
         cuts = np.flatnonzero(np.diff(files[order])) + 1
         for start, stop in pairwise([0, *cuts.tolist(), len(order)]):
-            mine = order[start:stop]
-            if len(mine):
-                file = self.files[int(files[mine[0]])]
+            index = order[start:stop]
+            if len(index):
+                file = self.files[int(files[index[0]])]
                 ordered = self.kind is not Kind.REPORTS
-                found = file.read(self.name, places[mine], ordered=ordered)
-                check_listed(self.kind, found.values, self.n_items, self.name, str(file.path))
-                yield mine, file, found
+                sent = file.read(self.name, places[index], ordered=ordered)
+                check_listed(self.kind, sent.values, self.n_items, self.name, str(file.path))
+                yield index, file, sent
 
     def _base(self, file: MessageFile) -> NDArray[Any] | int:
-        """What rows that are not listed hold: of a model the broadcast's, of all else nothing."""
+        """Values of rows that messages omit: the broadcast's for a model, zeros otherwise."""
         if self.kind is not Kind.MODEL:
             return 0
         base = (self.broadcast or {}).get(self.name)
         if base is None or base.shape != self.shape:
-            raise file.wrong(f"{self.name!r} in the round's broadcast, whose rows it moves", "none")
+            raise file.wrong(f"{self.name!r} in the broadcast, whose rows messages change", "none")
         return base
 
     def _within(self, ids: Ints, file: MessageFile) -> Ints:
@@ -142,21 +146,25 @@ class RecordedMessages(Component):
 
 
 NO_MORE = (
-    "It is a recording: no client can be asked for another message, and nothing trained again."
+    "The target is a recording: its clients send no new messages, and it cannot be trained again."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RecordedSystem(System):
-    """The system that a recording is of.
+    """The recorded system as a target.
 
-    ``positions`` (n,) are the rows in the data of the recording's senders (``Recording.senders``,
-    n), -1 of those that are not there, whose messages are left out,
-    as those are with numbers that are not finite. ``users`` are the identifiers
-    of the data's rows: on others it cannot be trained. ``code`` is a system whose clients send such
-    messages, for adversaries to run. ``stated`` is what is claimed of the system, ``user_vectors``
-    those of the truth, ``rounds`` how many are read, from the first on; ``assumed`` and ``doubt``
-    those of its ``Origin``.
+    recording: the recording
+    positions: row in the data of each of the recording's senders (``Recording.senders``, n); -1 for
+        senders that the data do not contain, whose messages are left out, like messages with
+        numbers that are not finite (n,)
+    users: identifiers of the data's rows; with other users the training raises InputError
+    code: a system whose clients send such messages, for adversaries to run
+    rounds: number of rounds that are read, from the first round on
+    stated: the claims on the system
+    user_vectors: user vectors of the truth
+    notes: notes on the recording
+    assumed, doubt: see ``Origin``
     """
 
     recording: Recording
@@ -171,19 +179,19 @@ class RecordedSystem(System):
     doubt: str = ""
     paper: str = "a recording"
     evaluation: ClassVar[Evaluation] = Evaluation(split=Split.NOTHING)
-    reported: ClassVar[tuple[Reported, ...]] = ()
+    reported: ClassVar[tuple[ReportedFigure, ...]] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.recording.path)!r})"
 
     @property
     def name(self) -> str:
-        """What the manifest calls it."""
+        """The system's name in the manifest."""
         return self.recording.manifest.algorithm
 
     @property
     def origin(self) -> Origin:
-        """Others' clients, of whom there are messages alone, or code as well."""
+        """Origin of the recorded clients: somebody else's, with or without their code."""
         return Origin(
             others=True,
             at_hand=False,
@@ -192,36 +200,36 @@ class RecordedSystem(System):
             doubt=self.doubt,
             unread=sum(
                 int(np.count_nonzero(~file.finite))
-                for one in self.recording.rounds[: self.rounds]
-                for file in one.uploads
+                for each in self.recording.rounds[: self.rounds]
+                for file in each.uploads
             ),
         )
 
     @property
     def digest(self) -> str:
-        """That of the recording's files, by their names, sizes and times."""
+        """Digest of the recording's files, by their names, sizes and times."""
         return self.recording.digest
 
     @property
     def unproved(self) -> str:
-        """That a recording says nothing of the noise."""
-        return "a recording does not say what noise was added. Audit the client to prove more."
+        """Reason why nothing is proved: a recording does not state its noise."""
+        return "a recording does not state what noise was added. Audit the client to prove more."
 
     @property
     def catalogue(self) -> int:
-        """The number of items of the manifest."""
+        """The number of items in the manifest."""
         return self.recording.manifest.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What the caller states."""
+        """The claims that the caller states."""
         return self.stated
 
     def tried(self, interactions: Interactions) -> tuple[RecordedSystem, tuple[str, ...]]:
-        """Itself, and the notes on the recording."""
+        """The system itself, and the notes on the recording."""
         return self, self.notes
 
     def public(self, interactions: Interactions) -> Public:
-        """What the manifest says that everybody knows."""
+        """Public knowledge according to the manifest."""
         manifest = self.recording.manifest
         return Public(
             algorithm=manifest.algorithm,
@@ -236,32 +244,32 @@ class RecordedSystem(System):
 
     @property
     def shown(self) -> Vantage:
-        """What the recording holds."""
+        """The strongest vantage whose view the recording contains."""
         return self.recording.shown
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """The rounds, whose messages stay in their files.
+        """The recorded rounds, whose messages stay in their files.
 
-        InputError for other users than those that it is of.
+        Raises InputError unless ``interactions`` has the recorded system's ``users``.
         """
         if not np.array_equal(interactions.users, self.users):
             raise InputError(NO_MORE)
-        left = compute.memory
-        for one in self.recording.rounds[: self.rounds]:
-            model: Broadcast | None = one.broadcast
-            if one.broadcast is not None and (left := left - one.broadcast.nbytes) >= 0:
-                model = dict(one.broadcast)
-            clear = self._uploads(one, one.clear, model, None) if one.clear else None
-            yield Round(model, self._sent(one, model), clear)
+        memory = compute.memory
+        for each in self.recording.rounds[: self.rounds]:
+            model: Broadcast | None = each.broadcast
+            if each.broadcast is not None and (memory := memory - each.broadcast.nbytes) >= 0:
+                model = dict(each.broadcast)
+            clear = self._uploads(each, each.clear, model, None) if each.clear else None
+            yield Round(model, self._sent(each, model), clear)
         release: Broadcast | None = self.recording.release
         if self.rounds < len(self.recording.rounds):
             release = self.recording.rounds[self.rounds].broadcast
-        return Trained(None if release is None else dict(release), {}, self.user_vectors)
+        return TrainingResult(None if release is None else dict(release), {}, self.user_vectors)
 
-    def _sent(self, one: RecordedRound, model: Broadcast | None) -> Uploads:
-        sums = one.aggregate
-        if one.uploads or sums is None:
-            return self._uploads(one, one.uploads, model, sums)
+    def _sent(self, recorded: RecordedRound, model: Broadcast | None) -> Uploads:
+        sums = recorded.aggregate
+        if recorded.uploads or sums is None:
+            return self._uploads(recorded, recorded.uploads, model, sums)
         senders = sums.senders
         users = np.zeros(0, np.int64) if senders is None else np.sort(self._places(senders))
         return Uploads(
@@ -269,12 +277,12 @@ class RecordedSystem(System):
         )
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
-        """Components in the order of the manifest, then by name: some attacks play one by one."""
+        """Components in the order of the manifest, then by name; some attacks use this order."""
         known = list(self.recording.manifest.components)
         return sorted(names, key=lambda n: (known.index(n) if n in known else len(known), n))
 
     def _summed(self, name: str, sums: Tensors, count: int) -> Component:
-        """A component of which the sum alone was logged."""
+        """A component of which only the sum was recorded."""
         place = self.recording.path / MANIFEST
         part = self.recording.manifest.part(name, str(place))
         shape = sums.heads[name].shape
@@ -283,12 +291,12 @@ class RecordedSystem(System):
 
     def _uploads(
         self,
-        one: RecordedRound,
+        recorded: RecordedRound,
         files: Sequence[MessageFile],
         model: Broadcast | None,
         sums: Tensors | None,
     ) -> Uploads:
-        """Messages of some files, in the order of their senders' rows."""
+        """Messages of some files, in the order of their senders' rows in the data."""
         counts = np.array([file.count for file in files], dtype=np.int64)
         which = np.repeat(np.arange(len(files)), counts)
         place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -305,8 +313,8 @@ class RecordedSystem(System):
         if len(twice):
             sender = self.recording.senders[np.flatnonzero(self.positions == users[twice[0]])[0]]
             raise InputError(
-                f"Expected one message a sender in round {one.number} of {self.recording.path}, "
-                f"got two of {sender!s:.60}. Give each message a round of its own."
+                f"Expected one message per sender in round {recorded.number} of "
+                f"{self.recording.path}, got two of {sender!s:.60}. Give each its own round."
             )
         components = {
             name: self._component(name, files, which[order], place[order], model, sums)
@@ -315,7 +323,7 @@ class RecordedSystem(System):
         return Uploads(users, MappingProxyType(components))
 
     def _places(self, senders: NDArray[Any]) -> NDArray[np.int64]:
-        """Rows of senders in the data, -1 where they are not there."""
+        """Rows of senders in the data, -1 for senders that the data do not contain."""
         return self.positions[np.searchsorted(self.recording.senders, senders)]
 
     def _component(
@@ -347,24 +355,24 @@ class RecordedSystem(System):
             sums,
             self.catalogue,
         )
-        if part.kind in LISTS:
+        if part.kind in LIST_KINDS:
             for _ in made.pieces(np.arange(len(made))):
-                pass  # each is checked
+                pass  # reading checks each message
         return _reports(made, part) if part.kind is Kind.REPORTS else made
 
-    def messages(self, calls: Calls) -> NoReturn:
-        """InputError: nobody is there to send."""
+    def messages(self, calls: UploadRequest) -> NoReturn:
+        """Raises InputError, because recorded clients cannot send new messages."""
         raise InputError(NO_MORE)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> NoReturn:
-        """Unscored: how items are scored is not recorded."""
-        raise Unscored("A recording does not say how items are scored: utility is not measured.")
+        """Raises Unscored, because recordings do not contain scores of items."""
+        raise NoScores("A recording does not state how items are scored: utility is not measured.")
 
 
 def _shape(
     name: str, part: RecordedPart, files: Sequence[MessageFile], model: Broadcast | None
 ) -> tuple[int, ...]:
-    """The shape of a whole message; InputError where files differ, or do not say."""
+    """The shape of a full message; InputError if files differ, or if no source states it."""
     shape = part.shape
     for file in files:
         layout = file.layouts[name]
@@ -378,7 +386,7 @@ def _shape(
             shape = layout.shape if shape is None else shape
             fits = layout.shape == shape
         elif shape is None:
-            raise file.wrong(f"a shape of {name!r} in the manifest, of which rows are sent", "none")
+            raise file.wrong(f"a shape of {name!r} in the manifest, as only rows are sent", "none")
         else:
             fits = layout.shape == shape[1:]
         if not fits:
@@ -388,21 +396,21 @@ def _shape(
 
 
 def _reports(stored: RecordedMessages, part: RecordedPart) -> Reports:
-    """Reports as they are held in memory: a coordinate and a sign each."""
+    """The recorded reports in memory, as coordinates and signs."""
     assert part.magnitude is not None
     assert part.shape is not None
     matrix = (part.shape[0], part.shape[1])
     index = np.zeros((0, 1), np.int64)
     positive = np.zeros((0, 1), np.bool_)
-    for mine, file, found in stored.pieces(np.arange(len(stored))):
+    for at, file, sent in stored.pieces(np.arange(len(stored))):
         if not len(index):
-            index = np.zeros((len(stored), int(found.counts[0])), np.int64)
+            index = np.zeros((len(stored), int(sent.counts[0])), np.int64)
             positive = np.zeros(index.shape, np.bool_)
-        inside = (found.ids >= 0) & (found.ids < matrix[0] * matrix[1])
-        if not ((found.counts == index.shape[1]).all() and (abs(found.values) == 1).all()):
-            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of everybody", "others")
+        inside = (sent.ids >= 0) & (sent.ids < matrix[0] * matrix[1])
+        if not ((sent.counts == index.shape[1]).all() and (abs(sent.values) == 1).all()):
+            raise file.wrong(f"{index.shape[1]} signs 1 or -1 of every sender", "others")
         if not inside.all():
             raise file.wrong(f"coordinates of a matrix {matrix}", "others")
-        index[mine] = found.ids.reshape(len(mine), -1)
-        positive[mine] = found.values.reshape(len(mine), -1) > 0
+        index[at] = sent.ids.reshape(len(at), -1)
+        positive[at] = sent.values.reshape(len(at), -1) > 0
     return Reports(index, positive, part.magnitude, matrix)

@@ -1,4 +1,4 @@
-"""A recording of uploads on disk: its manifest, checked before a number is read, and its rounds."""
+"""A recording of uploads on disk: its manifest, which is checked first, and its rounds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from fedrec_auditor.targets.transcript import Channel
 
 MANIFEST = "manifest.json"
 LARGEST = 2**28
-"""Most bytes of a manifest, nearly all of them identifiers of items."""
+"""Maximum number of bytes of a manifest, nearly all of which are identifiers of items."""
 ANY = "*"
-"""In place of a component's name: all that are not named."""
+"""Stands for all components that are not named."""
 _CHANNELS: dict[str, Any] = {"bit-flip": BitFlip, "report": ReportDistribution}
 
 _AXES = 32  # of an array, at most
@@ -49,10 +49,13 @@ def _titled(value: str) -> str:
 
 
 class RecordedPart(BaseModel):
-    """One component of a message: its ``kind``, the public learning ``rate`` behind it, its shape.
+    """Description of one component of the messages.
 
-    ``rate`` is that of ``targets.components.Component``. ``shape`` is needed where messages hold
-    some rows of a table only, and of reports, with their ``magnitude``; elsewhere it is checked.
+    kind: meaning of its numbers
+    rate: public learning rate, see ``targets.components.Component``
+    shape: shape of one client's message; required if messages hold only some rows of a table, and
+        for reports; otherwise it is only checked
+    magnitude: the number B of reports +B and -B; required for reports
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,16 +75,20 @@ class RecordedPart(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a recording says of itself, in ``manifest.json``; unknown keys are refused.
+    """Description of a recording, stored in ``manifest.json``; unknown keys are refused.
 
-    ``algorithm`` is the system's name, ``n_items`` the size of its catalogue; ``items`` are the
-    identifiers of its rows, in the truth's words (without them 0, 1, 2, ...). ``components`` say
-    what messages are, by name, ``"*"`` of all others. ``route`` is the strongest vantage that the
-    protocol shows to anybody, by default all that the recording shows. ``parties`` is their number
-    where senders are parties, not users. ``rows`` are each item's in tables or its codes in lists,
-    one or as many of every item. ``settings`` are public numbers, ``channel`` the public
-    distribution of a randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or {"name": "report",
-    "epsilon": 1.0, "dimension": 1}.
+    format, version: identification of the format
+    algorithm: the system's name
+    n_items: size of the catalogue
+    items: identifiers of the items, in the same form as in the truth; by default 0, 1, 2, ...
+    components: descriptions of the messages' components by name, ``"*"`` for all others
+    route: strongest vantage that the protocol gives to anybody; by default the strongest vantage
+        that the recording contains
+    parties: number of silos, if senders are silos and not users
+    rows: each item's rows in tables, or its codes in lists; the same number for every item
+    settings: public numbers by name
+    channel: public distribution of the randomizer: {"name": "bit-flip", "p": 0.7, "q": 0.3}, or
+        {"name": "report", "epsilon": 1.0, "dimension": 1}
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
@@ -106,18 +113,18 @@ class Manifest(BaseModel):
             if len(self.items) != self.n_items:
                 raise ValueError(f"{self.n_items} items need as many identifiers")
             if len(set(self.items)) != len(self.items):
-                raise ValueError("an item's identifier stands there twice")
+                raise ValueError("an item's identifier occurs twice")
         if self.rows is not None:
             widths = {1 if isinstance(each, int) else len(each) for each in self.rows}
             if len(self.rows) != self.n_items or len(widths) != 1 or 0 in widths:
-                raise ValueError(f"{self.n_items} items need as many rows, alike of each")
+                raise ValueError(f"{self.n_items} items need as many rows, with one length for all")
         if self.channel is not None:
             _channel(self.channel)
         return self
 
     @classmethod
     def of(cls, place: str, **values: Any) -> Manifest:
-        """A manifest of these values; InputError names the first that is wrong, and the place."""
+        """A manifest of these values; InputError names the first invalid key and ``place``."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -137,7 +144,7 @@ class Manifest(BaseModel):
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """That of a recording; InputError if it is missing, too large, no JSON, or wrong."""
+        """The manifest in a folder; InputError if missing, too large, not JSON, or invalid."""
         path = folder / MANIFEST
         check_regular(path, LARGEST, "a recording's manifest")
         try:
@@ -149,34 +156,34 @@ class Manifest(BaseModel):
         return cls.of(str(path), **values)
 
     def text(self) -> str:
-        """The file's content, JSON."""
+        """The manifest as JSON text, which is the content of its file."""
         return self.model_dump_json(exclude_none=True, indent=1) + "\n"
 
     def part(self, name: str, place: str) -> RecordedPart:
-        """What the component of this name is; InputError if nothing is said of it."""
-        found = self.components.get(name) or self.components.get(ANY)
-        if found is None:
+        """The description of the component of this name; InputError if there is none."""
+        part = self.components.get(name) or self.components.get(ANY)
+        if part is None:
             raise InputError(
                 f"Expected components {', '.join(self.components)} in {place}, got {name!r}. "
                 "Name it in the manifest."
             )
-        return found
+        return part
 
     @property
     def places(self) -> NDArray[np.int64] | None:
-        """The rows or codes of all items, (n_items, h); None where none are told."""
+        """The rows or codes of all items, (n_items, h); None if the manifest has none."""
         if self.rows is None:
             return None
         return np.array(self.rows, np.int64).reshape(self.n_items, -1)
 
     @property
     def distribution(self) -> Channel | None:
-        """The public distribution of the randomizer; None where none is told."""
+        """The public distribution of the randomizer; None if the manifest has none."""
         return None if self.channel is None else _channel(self.channel)
 
 
 def channel_values(channel: Channel | None) -> dict[str, float | str] | None:
-    """What a manifest says of a channel; None of one that it has no words for."""
+    """The description of a channel in a manifest; None if manifests cannot describe it."""
     for name, kind in _CHANNELS.items():
         if type(channel) is kind and is_dataclass(channel):
             return {"name": name} | {f.name: getattr(channel, f.name) for f in fields(channel)}
@@ -209,12 +216,12 @@ BROADCAST, UPLOADS, CLEAR, AGGREGATE, RELEASE = (
     "aggregate",
     "release",
 )
-"""How the names of files begin, up to a hyphen or the dot of their format."""
+"""Beginnings of the names of files, up to a hyphen or the dot of their suffix."""
 
 
 @dataclass(frozen=True)
 class RecordedRound:
-    """The files of one round; ``aggregate`` are the sums of its uploads."""
+    """The files of one round; ``aggregate`` has the sums of its uploads."""
 
     number: int
     broadcast: Tensors | None
@@ -224,15 +231,15 @@ class RecordedRound:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is held of its messages from the start."""
+        """Bytes in memory for the index of the round's messages."""
         return sum(file.nbytes for file in (*self.uploads, *self.clear))
 
 
 @dataclass(frozen=True)
 class Recording:
-    """All files of a recording, of which the sizes and the senders are known.
+    """All files of a recording, whose sizes and senders have been read.
 
-    ``digest`` is of the names, the sizes and the times of all files, not of their content.
+    ``digest`` covers the names, sizes and times of all files, not their content.
     """
 
     path: Path
@@ -244,23 +251,22 @@ class Recording:
 
     @classmethod
     def open(cls, path: Path, memory: float = math.inf) -> Recording:
-        """That of a directory; InputError with the first thing that is wrong in it.
+        """Opens the recording in a directory; InputError with the first error in its files.
 
-        It is also raised once what is held of senders exceeds ``memory`` bytes.
-
-        Of each file of arrays the head is read: about .1 ms a file.
+        Raises InputError, too, as soon as the index of senders exceeds ``memory`` bytes. Reads the
+        head of every file of arrays, which takes about 0.1 ms per file.
         """
         if not path.is_dir():
             raise InputError(
                 f"Expected the directory of a recording, got {str(path)!r}. Write one with "
                 "`auditor record` or fedrec_auditor.RecordingWriter."
             )
-        seen, path = hashlib.sha256(), path.absolute()  # for workers, which may be elsewhere
+        digest, path = hashlib.sha256(), path.absolute()  # for workers with another directory
         manifest = Manifest.read(path)
         release: Tensors | None = None
         truth: Path | None = None
         rounds: list[RecordedRound] = []
-        for entry in _entries(path, seen):
+        for entry in _entries(path, digest):
             role = _role(entry)
             if entry.name == TRUTH:
                 truth = entry
@@ -268,8 +274,8 @@ class Recording:
                 release = _once(release, entry)
             elif entry.name == ROUNDS:
                 check_folder(entry, "the folder of rounds")
-                for each in _entries(entry, seen):
-                    rounds.append(_round(each, seen, memory))
+                for folder in _entries(entry, digest):
+                    rounds.append(_round(folder, digest, memory))
                     memory -= rounds[-1].nbytes
             elif entry.name != MANIFEST:
                 known = f"{MANIFEST}, {ROUNDS}, {RELEASE}.safetensors, {TRUTH}"
@@ -277,30 +283,30 @@ class Recording:
         rounds.sort(key=lambda each: each.number)
         if len({each.number for each in rounds}) != len(rounds):
             raise InputError(f"Expected each round once in {path / ROUNDS}, got two. Rename one.")
-        found = cls(path, manifest, tuple(rounds), release, truth, seen.hexdigest())
+        made = cls(path, manifest, tuple(rounds), release, truth, digest.hexdigest())
         route = manifest.route
-        if route is not None and not found.shown.shows(route):
+        if route is not None and not made.shown.shows(route):
             raise InputError(
-                f"Expected a route that the recording shows ({found.shown}), got route={route} in "
-                f"{path / MANIFEST}. Give route {found.shown}, or log the messages with senders."
+                f"Expected a route that the recording shows ({made.shown}), got route={route} in "
+                f"{path / MANIFEST}. Give route {made.shown}, or log the messages with senders."
             )
-        return found
+        return made
 
     @cached_property
     def shown(self) -> Vantage:
-        """The strongest vantage from which the log was made; InputError if nothing was logged."""
-        files = [file for each in self.rounds for file in each.uploads]
+        """The strongest vantage whose view was recorded; InputError if nothing was recorded."""
+        files = [file for recorded in self.rounds for file in recorded.uploads]
         if files:
             named = {file.senders is not None for file in files}
             if len(named) > 1:
                 raise InputError(
                     f"Expected senders in all files of {self.path} or in none, got both. Leave out "
-                    "what has none."
+                    "the files without senders."
                 )
             return Vantage.SERVER if named.pop() else Vantage.SHUFFLED
-        if any(each.aggregate is not None for each in self.rounds):
+        if any(recorded.aggregate is not None for recorded in self.rounds):
             return Vantage.AGGREGATE
-        if any(each.broadcast is not None for each in self.rounds):
+        if any(recorded.broadcast is not None for recorded in self.rounds):
             return Vantage.PEERS
         if self.release is None:
             raise InputError(
@@ -310,30 +316,30 @@ class Recording:
 
     @cached_property
     def senders(self) -> NDArray[Any]:
-        """All who sent or were summed over, as they are called, once each, ascending."""
-        found = []
-        for each in self.rounds:
-            named = [file.senders for file in (*each.uploads, *each.clear)]
-            named += [None if each.aggregate is None else each.aggregate.senders]
-            found += [senders for senders in named if senders is not None]
-        if len({senders.dtype.kind == "U" for senders in found}) > 1:
+        """Names of all clients that sent messages or took part in sums, once each, ascending."""
+        lists = []
+        for recorded in self.rounds:
+            named = [file.senders for file in (*recorded.uploads, *recorded.clear)]
+            named += [None if recorded.aggregate is None else recorded.aggregate.senders]
+            lists += [senders for senders in named if senders is not None]
+        if len({senders.dtype.kind == "U" for senders in lists}) > 1:
             raise InputError(
                 f"Expected senders of {self.path} to be numbers, or texts, got both. Write texts."
             )
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        return np.unique(np.concatenate(lists)) if lists else np.zeros(0, np.int64)
 
     def readable(self) -> tuple[Recording, tuple[str, ...]]:
-        """The recording without models and sums that are not finite; notes on all that is not read.
+        """The recording without models and sums that are not finite, and notes on omitted parts.
 
-        All numbers are read once; messages that are not finite are left out of their rounds. More
-        than half of the messages, of the models or of the sums are an InputError.
+        Reads all numbers once. Messages that are not finite are left out of their rounds. Raises
+        InputError if more than half of the messages, of the models or of the sums are not finite.
         """
-        files = [file for each in self.rounds for file in (*each.uploads, *each.clear)]
-        models = [self.release, *(each.broadcast for each in self.rounds)]
-        sums = [each.aggregate for each in self.rounds]
+        files = [file for recorded in self.rounds for file in (*recorded.uploads, *recorded.clear)]
+        models = [self.release, *(recorded.broadcast for recorded in self.rounds)]
+        sums = [recorded.aggregate for recorded in self.rounds]
         parts = {"messages": [flag for file in files for flag in file.finite.tolist()]}
         for what, stored in (("models", models), ("sums", sums)):
-            parts[what] = [each.finite for each in stored if each is not None]
+            parts[what] = [tensors.finite for tensors in stored if tensors is not None]
         notes = []
         for what, flags in parts.items():
             if 2 * (lost := flags.count(False)) > len(flags):
@@ -343,14 +349,14 @@ class Recording:
                     "which the training broke down, or log them anew."
                 )
             if lost:
-                notes.append(f"Of {len(flags):,} {what} {lost:,} hold NaN or infinities: left out.")
+                notes.append(f"{lost:,} of {len(flags):,} {what} hold NaN or infinities: left out.")
         named = [(file.senders, file.finite) for file in files if file.senders is not None]
         if named:
-            every, kept = (np.concatenate(each) for each in zip(*named, strict=True))
+            every, kept = (np.concatenate(column) for column in zip(*named, strict=True))
             if len(silent := np.setdiff1d(every, every[kept])):
                 notes.append(
-                    f"Of {len(np.unique(every)):,} senders {len(silent):,}, such as "
-                    f"{silent[0]!s:.40}, sent no message of finite numbers: none of theirs is read."
+                    f"{len(silent):,} of {len(np.unique(every)):,} senders, such as "
+                    f"{silent[0]!s:.40}, sent no message of finite numbers and are left out."
                 )
         rounds = (
             replace(each, broadcast=_finite(each.broadcast), aggregate=_finite(each.aggregate))
@@ -363,21 +369,21 @@ def _finite(stored: Tensors | None) -> Tensors | None:
     return stored if stored is not None and stored.finite else None
 
 
-def _entries(folder: Path, seen: Any) -> Iterator[Path]:
-    """What is in a folder, sorted, but drafts, whose names begin with a dot."""
+def _entries(folder: Path, digest: Any) -> Iterator[Path]:
+    """Entries of a folder, sorted, without drafts, whose names begin with a dot."""
     for entry in sorted(folder.iterdir()):
         if not entry.name.startswith("."):
             state = entry.lstat()
-            seen.update(f"{entry}:{state.st_size}:{state.st_mtime_ns}\n".encode(errors="replace"))
+            digest.update(f"{entry}:{state.st_size}:{state.st_mtime_ns}\n".encode(errors="replace"))
             yield entry
 
 
 def _role(entry: Path) -> str:
-    """How a name begins, of files of a known format; empty for others."""
+    """The beginning of a file's name, if its format is known; else ""."""
     return entry.stem.partition("-")[0] if entry.suffix in TENSORS else ""
 
 
-def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
+def _round(folder: Path, digest: Any, memory: float) -> RecordedRound:
     if not (folder.name.isascii() and folder.name.isdecimal() and len(folder.name) < 10):
         raise InputError(
             f"Expected a round's number as the name of a folder, got {str(folder)!r}. Rename it."
@@ -386,14 +392,14 @@ def _round(folder: Path, seen: Any, memory: float) -> RecordedRound:
     broadcast: Tensors | None = None
     aggregate: Tensors | None = None
     messages: dict[str, list[MessageFile]] = {UPLOADS: [], CLEAR: []}
-    for entry in _entries(folder, seen):
+    for entry in _entries(folder, digest):
         role = _role(entry)
         if role in messages:
             messages[role].append(MessageFile(entry))
             memory -= messages[role][-1].nbytes
             if memory < 0:
                 raise InputError(
-                    f"Expected senders of a recording that memory holds, got more up to {entry}. "
+                    f"Expected a recording whose senders fit into memory, got more up to {entry}. "
                     "Leave rounds out, or give more with --memory."
                 )
         elif role == BROADCAST:

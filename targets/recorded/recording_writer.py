@@ -1,4 +1,4 @@
-"""Writer of recordings of any system, with the truth about its senders beside it."""
+"""Writer of recordings of any system, and the truth about the recorded senders."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from fedrec_auditor.targets.recorded.tensors import COUNTS, SENDERS, Form, check
 from fedrec_auditor.targets.transcript import Broadcast
 
 LARGEST = 2**36
-"""Most bytes of the file."""
+"""Maximum number of bytes of a file with the truth."""
 _ATTRIBUTE = "attribute:"
 _TABLE = ("indptr", "indices", "ratings")
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What was trained on, and where a system keeps them the vectors (n_users, F) of its users."""
+    """The training data, and the users' vectors (n_users, F) if the system keeps them."""
 
     interactions: Interactions
     user_vectors: Floats | None = None
 
     def write(self, path: Path) -> None:
-        """Write it as an npz file of plain arrays."""
+        """Writes an npz file of plain arrays."""
         data = self.interactions
         ratings = data.ratings
         arrays: dict[str, NDArray[Any]] = {
@@ -75,7 +75,7 @@ class Truth:
 
     @classmethod
     def read(cls, path: Path) -> Truth:
-        """What was written; InputError if the file is damaged or says something impossible."""
+        """Reads a written file; InputError if it is damaged or inconsistent."""
         check_regular(path, LARGEST, "the truth of a recording")
         try:
             with np.load(path, allow_pickle=False) as archive:
@@ -105,7 +105,7 @@ class Truth:
                 categories = tuple(arrays[f"{_ATTRIBUTE}{key}:categories"].tolist())
                 codes = arrays[name].astype(np.int64)
                 if len(codes) != len(users) or ((codes < 0) | (codes >= len(categories))).any():
-                    raise ValueError(f"codes of {key} that are none of its categories")
+                    raise ValueError(f"codes of {key} that are not codes of its categories")
                 attributes[key] = Attribute(codes=codes, categories=categories)
         return cls(
             Interactions(
@@ -125,27 +125,27 @@ class Truth:
 
 Sender = int | str
 _BLOCK = 1 << 23  # numbers of a file of messages
-_FEW = 0.5  # of the rows of a table: so many are written one by one
+_FEW = 0.5  # share of a table's rows below which rows are written one by one
 _Arrays = dict[str, NDArray[Any]]
 
 
 class RecordingWriter:
-    """Writes what crosses in each round of a federated training, for ``auditor attack``.
+    """Writes the messages of each round of a federated training, for ``auditor attack``.
 
     Parameters
     ----------
-    path : the directory; it is made. A second writer, in any process, may write to it with the
-        same settings.
+    path : the directory, created if it does not exist. Other writers with the same settings, in
+        any process, may write to the same directory.
     n_items : number of items of the catalogue.
-    algorithm : what the system is called: letters, digits, dots and hyphens.
-    kinds : what messages are ("model", "change", "gradient", "bits", "ratings", "reports", "items",
-        "codes", "vector"), of all components or by their names.
-    rates, shapes, magnitudes : by component: the public learning rate behind it; its shape, needed
-        of partial tables and of reports; the size of a report.
+    algorithm : name of the system: letters, digits, dots and hyphens.
+    kinds : meaning of the messages ("model", "change", "gradient", "bits", "ratings", "reports",
+        "items", "codes", "vector"), one for all components or one by name.
+    rates, shapes, magnitudes : by component: the public learning rate; the shape, required for
+        partial tables and for reports; the magnitude B of reports.
     manifest : ``items``, ``rows``, ``route``, ``parties``, ``settings`` and ``channel`` (docs/
         recorded-uploads.md).
 
-    InputError for a setting that is refused, or where another recording is at ``path``.
+    Raises InputError for an invalid setting, or if another recording is at ``path``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -192,12 +192,12 @@ class RecordingWriter:
         draft.write_text(self.manifest.text(), encoding="utf-8")
         if not _placed(draft, self.path / MANIFEST) and Manifest.read(self.path) != self.manifest:
             raise InputError(
-                f"Expected no other recording at {self.path}, got one of other settings. Give "
+                f"Expected no other recording at {self.path}, got one with other settings. Give "
                 "another directory."
             )
 
     def round(self, number: int, broadcast: Mapping[str, Any] | None = None) -> None:
-        """Begin a round, of any number; ``broadcast`` is the model that is sent down."""
+        """Begins the round ``number``; ``broadcast`` is the model that the server sends."""
         if isinstance(number, bool) or not 0 <= number < 10**9:
             raise InputError(f"Expected a round's number from 0 on, got {number!r}. Count rounds.")
         self._round = self.path / ROUNDS / str(int(number))
@@ -209,9 +209,10 @@ class RecordingWriter:
             self._write(self._round, BROADCAST, model)
 
     def upload(self, sender: Sender, arrays: Mapping[str, Any]) -> None:
-        """The message of one sender: arrays by component, or (rows, values) of a table of items.
+        """Writes the message of one sender: by component an array, or a pair (rows, values).
 
-        Of a pair only these rows were sent. InputError if the sender has sent in this round.
+        A pair means that the sender sent only these rows of a table. Raises InputError if the
+        sender has already sent a message in this round.
         """
         name = hashlib.blake2b(str(sender).encode(), digest_size=8).hexdigest()
         written: _Arrays = {}
@@ -230,9 +231,9 @@ class RecordingWriter:
         *,
         clear: bool = False,
     ) -> None:
-        """A round's messages in files of some 64 MiB; without ``senders`` nobody is named.
+        """Writes a round's messages in files of about 64 MiB, without names if ``senders`` is None.
 
-        ``clear`` are those that even secure aggregation leaves linked.
+        ``clear`` marks messages that stay linked to their senders even under secure aggregation.
         """
         size = sum(
             part.index.shape[1] if isinstance(part, Reports) else int(np.prod(part.shape))
@@ -257,12 +258,12 @@ class RecordingWriter:
     def aggregate(
         self, sums: Mapping[str, Any], senders: Sequence[Sender] | NDArray[Any] | None = None
     ) -> None:
-        """The sums of a round's messages, and over whom, where it is known."""
+        """Writes the sums of a round's messages, and the clients in these sums, if known."""
         written = {name: _array(name, value) for name, value in sums.items()}
         self._messages(AGGREGATE, written, senders)
 
     def close(self, release: Mapping[str, Any] | None = None) -> None:
-        """End the recording; ``release`` is the model published at last."""
+        """Ends the recording; ``release`` is the model that is published at the end."""
         if release is not None:
             model = {name: _array(name, value) for name, value in release.items()}
             self._write(self.path, RELEASE, model)
@@ -279,7 +280,7 @@ class RecordingWriter:
         self.close()
 
     def _packed(self, name: str, values: NDArray[Any], sent: NDArray[np.bool_] | None) -> _Arrays:
-        """Messages (n, *shape) as arrays of a file: a table's few moved rows, or all of it."""
+        """Arrays of a file for messages (n, *shape): the few changed rows of a table, or all."""
         part = self.manifest.part(name, "the settings of the recording")
         if sent is not None and values.ndim > 1 and not sent.all():
             return _partial(name, Form.ROWS, values[sent], np.nonzero(sent)[1], sent.sum(axis=1))
@@ -293,7 +294,7 @@ class RecordingWriter:
 
     def _messages(self, stem: str, written: _Arrays, senders: Any) -> None:
         if self._round is None:
-            raise InputError("Expected a round to be begun, got none. Call round(number) first.")
+            raise InputError("Expected a round that has begun, got none. Call round(number) first.")
         self._write(self._round, stem, written, senders)
 
     def _write(self, folder: Path, stem: str, written: _Arrays, senders: Any = None) -> None:
@@ -312,7 +313,7 @@ class RecordingWriter:
         if not _placed(draft, folder / f"{stem}.safetensors"):
             raise InputError(
                 f"Expected one {stem} in {folder}, got a second one. Begin the next round, and let "
-                "everybody send once in each."
+                "every sender send once per round."
             )
 
 
@@ -325,7 +326,7 @@ def _partial(name: str, form: Form, values: NDArray[Any], ids: Ints, counts: Int
 
 
 def _array(name: str, value: Any) -> NDArray[Any]:
-    """The numbers of a part; InputError unless they are numbers, and called by a usable name."""
+    """The numbers of a component; InputError unless they are numbers with a valid name."""
     if not name or ":" in name or name == SENDERS:
         raise InputError(
             f"Expected a component's name without colons, other than {SENDERS!r}, got {name!r}. "
@@ -340,7 +341,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
 
 
 def _placed(draft: Path, path: Path) -> bool:
-    """Move a draft to its place, unless something is there."""
+    """Moves a draft to ``path``, unless a file exists there."""
     try:
         os.link(draft, path)
     except FileExistsError:

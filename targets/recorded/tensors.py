@@ -1,4 +1,4 @@
-"""Tensors in safetensors files of others: regular files, checked, mapped and never unpickled."""
+"""Tensors in files from others (safetensors, npz), which are checked and never unpickled."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ from fedrec_auditor.targets.components import Ints
 from fedrec_auditor.targets.compute import blocks
 
 
-def check_regular(path: Path, most: float, what: str) -> None:
-    """InputError unless a regular file of at most ``most`` bytes, and no link, is at a path."""
+def check_regular(path: Path, max_size: float, what: str) -> None:
+    """Raises InputError unless ``path`` is a regular file (no link) of up to ``max_size`` bytes.
+
+    ``what`` names the file in errors.
+    """
     _check(path, what, stat.S_ISREG, "file")
-    if (size := path.stat().st_size) > most:
+    if (size := path.stat().st_size) > max_size:
         raise InputError(
-            f"Expected {what} of at most {most:,.0f} bytes at {path}, got {size:,}. Split it."
+            f"Expected {what} of at most {max_size:,.0f} bytes at {path}, got {size:,}. Split it."
         )
 
 
 def check_folder(path: Path, what: str) -> None:
-    """InputError unless there is a folder, and no link to one, at a path."""
+    """Raises InputError unless ``path`` is a folder, and not a link to a folder."""
     _check(path, what, stat.S_ISDIR, "folder")
 
 
@@ -52,16 +55,16 @@ def _check(path: Path, what: str, fits: object, noun: str) -> None:
 
 
 SENDERS, COUNTS = "senders", "counts"
-"""The array, or the text in a header, that names who sent; what follows the colon in the name of an
-array of numbers of rows."""
+"""Name of the array (or of the text in a header) of senders; ending, after a colon, of the name of
+an array of the numbers of rows per message."""
 LARGEST = 2**40
-"""Most bytes of a file."""
+"""Maximum number of bytes of a file."""
 LARGEST_INDEX = 2**28
-"""Most bytes of the senders of a compressed file, or of its numbers of rows."""
+"""Maximum number of bytes of the senders, or of the counts, in a compressed file."""
 LONGEST = 1024
-"""Most characters of a sender's name."""
+"""Maximum number of characters of a sender's name."""
 MOST_NAMES = 10_000
-"""Most arrays of a file."""
+"""Maximum number of arrays of a file."""
 _SAFE = {
     "BOOL": "?",
     "U8": "u1",
@@ -78,12 +81,12 @@ _SAFE = {
     "F64": "<f8",
 }
 Read = Callable[[str, slice], NDArray[Any]]
-"""Gives the rows of a slice of a named array; of one without axes it is read whole."""
+"""Reads the rows of a slice of a named array; an array without axes is read in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The shape and the type of an array that is not read yet."""
+    """Shape and type of an array that has not been read yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -92,13 +95,17 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Tensors(Mapping[str, NDArray[Any]]):
-    """Named arrays of one file; ``heads`` are known from the start, the numbers are read in slices.
+    """Named arrays of one file, whose heads are read at once and whose numbers are read in slices.
 
-    As a mapping it is a model: its arrays but the senders, read whole when they are asked for.
+    As a mapping it is a model: all arrays except the senders, read in full on access.
 
-    ``index`` are the senders and the numbers of rows, with a number a message; ``largest`` is how
-    many numbers are held at least while some are read. InputError if the file is no regular one, is
-    cut off, or holds something else than numbers.
+    path: the file
+    heads: shapes and types of the arrays, by name
+    index: the senders and the counts of rows, which have one entry per message
+    largest: minimum number of numbers in memory while a slice is read
+
+    Raises InputError if the file is not a regular one, is cut off, or holds other data than
+    numbers.
     """
 
     path: Path
@@ -125,7 +132,7 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @contextmanager
     def opened(self) -> Iterator[Read]:
-        """A function that reads slices, while the file is open; InputError if it is damaged."""
+        """A context with a function that reads slices; InputError if the file is damaged."""
         try:
             with self._opened() as read:
                 yield read
@@ -139,12 +146,12 @@ class Tensors(Mapping[str, NDArray[Any]]):
         if name not in self.heads or name == SENDERS:
             raise KeyError(name)
         with self.opened() as read:
-            found = finite(read(name, slice(None)), name, self.path)
-        return found.astype(np.float32) if found.dtype == np.float16 else found
+            array = finite(read(name, slice(None)), name, self.path)
+        return array.astype(np.float32) if array.dtype == np.float16 else array
 
     @cached_property
     def finite(self) -> bool:
-        """Whether all its numbers are; they are read once."""
+        """Whether all numbers of the file are finite; they are read once."""
         with self.opened() as read:
             return all(bool(np.isfinite(read(name, slice(None))).all()) for name in self)
 
@@ -162,11 +169,11 @@ class Tensors(Mapping[str, NDArray[Any]]):
 
     @property
     def senders(self) -> NDArray[Any] | None:
-        """Who sent, or was summed over, numbers or texts; None where it is not said."""
+        """Senders of the messages or of the sums, as numbers or texts; None if not in the file."""
         return self.index.get(SENDERS)
 
     def _indexes(self, name: str) -> bool:
-        """Whether an array is read at once, as those with a number a message are."""
+        """Whether an array has one entry per message, and is therefore read on opening the file."""
         return name == SENDERS or name.endswith(f":{COUNTS}")
 
     @abstractmethod
@@ -178,12 +185,12 @@ class Tensors(Mapping[str, NDArray[Any]]):
     def _broken(self, error: Exception) -> InputError:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         return InputError(
-            f"Expected a whole file of arrays at {self.path}, got: {why}. Write it anew."
+            f"Expected a complete file of arrays at {self.path}, got: {why}. Write it anew."
         )
 
 
 class SafeTensors(Tensors):
-    """A file .safetensors: slices are read from their place, the rest stays on disk."""
+    """A file .safetensors, of which only the requested slices are read."""
 
     def _scan(self) -> tuple[dict[str, Head], dict[str, NDArray[Any]]]:
         from safetensors import safe_open
@@ -200,19 +207,19 @@ class SafeTensors(Tensors):
                 heads[name] = Head(tuple(part.get_shape()), np.dtype(dtype))
                 if self._indexes(name):
                     index[name] = np.asarray(file.get_tensor(name))
-            said = (file.metadata() or {}).get(SENDERS)
-        return heads, index if said is None else index | {SENDERS: self._listed(said)}
+            header = (file.metadata() or {}).get(SENDERS)
+        return heads, index if header is None else index | {SENDERS: self._listed(header)}
 
-    def _listed(self, said: str) -> NDArray[np.str_]:
-        found = json.loads(said)
-        if not (isinstance(found, list) and all(isinstance(each, str) for each in found)):
+    def _listed(self, header: str) -> NDArray[np.str_]:
+        names = json.loads(header)
+        if not (isinstance(names, list) and all(isinstance(each, str) for each in names)):
             raise InputError(
                 f"Expected a JSON list of texts as senders in the header of {self.path}, got "
-                f"{said:.60}. Give one a message."
+                f"{header:.60}. Give one per message."
             )
-        longest = max(map(len, found), default=0)
-        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before all are as wide
-        return np.array(found, dtype=np.str_)
+        longest = max(map(len, names), default=0)
+        check_senders(np.empty(0, f"<U{max(1, longest)}"), self.path)  # before all get this width
+        return np.array(names, dtype=np.str_)
 
     @contextmanager
     def _opened(self) -> Iterator[Read]:
@@ -223,21 +230,22 @@ class SafeTensors(Tensors):
 
             def read(name: str, rows: slice) -> NDArray[Any]:
                 head, source = self.heads[name], file
-                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # it refuses that
+                if head.shape and not len(range(*rows.indices(head.shape[0]))):  # not supported
                     return np.zeros((0, *head.shape[1:]), head.dtype)
                 if wide := file.get_slice(name).get_dtype() == "BF16":  # which numpy lacks
                     source = stack.enter_context(safe_open(self.path, framework="pt"))
-                found = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
-                return np.asarray(found.float() if wide else found)
+                part = source.get_slice(name)[rows] if head.shape else source.get_tensor(name)
+                return np.asarray(part.float() if wide else part)
 
             yield read
 
 
 class NumpyArchive(Tensors):
-    """A file .npz: an array is read through up to the end of the slice, and the slice is kept.
+    """A file .npz, of which an array is read up to the end of the requested slice.
 
-    ``only`` are the names that are looked at, by default all; ``texts`` those that may be texts,
-    ``most`` the bytes of one that is read at once.
+    most: maximum number of bytes of an array of the index
+    only: names of the arrays that are read, by default all
+    texts: names of the arrays that may hold texts
     """
 
     most: ClassVar[int] = LARGEST_INDEX
@@ -252,26 +260,24 @@ class NumpyArchive(Tensors):
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in heads:
-                    raise ValueError(f"{info.filename!r:.80}, which is no array of its own")
+                    raise ValueError(f"{info.filename!r:.80}, not an array with its own name")
                 if self.only and name not in self.only:
                     continue
                 with archive.open(info) as file:
                     head, start = _header(file)
                     if head.dtype.kind not in ("biufUS" if name in self.texts else "biuf"):
-                        raise ValueError(f"{name!r} of {head.dtype}, which are no numbers")
+                        raise ValueError(f"{name!r} of {head.dtype}, which are not numbers")
                     size = int(np.prod(head.shape, dtype=object)) * head.dtype.itemsize
                     if info.file_size != start + size:
-                        raise ValueError(f"{size:,} bytes of {name!r} to be there")
+                        raise ValueError(f"{name!r} without all of its {size:,} bytes")
                     heads[name] = head
-                    if head.fortran:  # all of it is read for a few rows
+                    if head.fortran:  # reading a few rows takes reading all
                         object.__setattr__(
                             self, "largest", max(self.largest, math.prod(head.shape))
                         )
                     if self._indexes(name):
                         if size > self.most:
-                            raise ValueError(
-                                f"{size:,} bytes of {name!r}, of {self.most:,} at most"
-                            )
+                            raise ValueError(f"{size:,} bytes of {name!r}, more than {self.most:,}")
                         index[name] = _slice(file, head, slice(None))
         return heads, index
 
@@ -288,7 +294,7 @@ class NumpyArchive(Tensors):
 
 
 def _header(file: IO[bytes]) -> tuple[Head, int]:
-    """An array's head, and the place of its first number; ValueError for objects or columns."""
+    """An array's head, and the offset of its first number; ValueError for arrays of objects."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -302,7 +308,7 @@ def _header(file: IO[bytes]) -> tuple[Head, int]:
 
 
 def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
-    """Rows of the array whose numbers begin here; where columns come first all is read."""
+    """Rows of the array whose numbers begin here; in Fortran order the whole array is read."""
     if head.fortran:
         content = file.read(head.dtype.itemsize * math.prod(head.shape))
         return np.frombuffer(content, head.dtype).reshape(head.shape, order="F")[rows].copy()
@@ -316,11 +322,11 @@ def _slice(file: IO[bytes], head: Head, rows: slice) -> NDArray[Any]:
 
 
 TENSORS: Mapping[str, type[Tensors]] = {".safetensors": SafeTensors, ".npz": NumpyArchive}
-"""Formats of files of arrays, by the ends of their names."""
+"""Formats of files of arrays, by suffix."""
 
 
 def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
-    """The same numbers; InputError if one is not finite."""
+    """Returns ``values``; InputError if one of them is not finite."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = values[~np.isfinite(values)].flat[0]
         raise InputError(
@@ -330,7 +336,7 @@ def finite(values: NDArray[Any], name: str, path: Path) -> NDArray[Any]:
 
 
 def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
-    """InputError for names of more than ``LONGEST`` characters."""
+    """Raises InputError if a sender's name has more than ``LONGEST`` characters."""
     if senders is not None and senders.dtype.kind == "U" and senders.itemsize > 4 * LONGEST:
         raise InputError(
             f"Expected senders of at most {LONGEST:,} characters in {path}, got one of "
@@ -338,20 +344,25 @@ def check_senders(senders: NDArray[Any] | None, path: Path) -> None:
         )
 
 
-_BLOCK = 2**22  # numbers that are looked at together
+_BLOCK = 2**22  # numbers that are checked together
 
 
 class Form(StrEnum):
-    """How a message's part is written: whole, or the rows of a table that are given."""
+    """Form in which a file stores a component: all of a message, or some rows of a table."""
 
     WHOLE = "whole"
-    ROWS = "rows"  # the others were not sent
-    MOVED = "moved"  # the others were sent as they were broadcast
+    ROWS = "rows"  # the other rows were not sent
+    MOVED = "moved"  # the other rows were sent as they were broadcast
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The form of a component in one file, its numbers' type, and its shape, or that of a row."""
+    """Layout of a component in one file.
+
+    form: whether messages are stored in full or as rows
+    dtype: type of the numbers
+    shape: shape of a message if stored in full, else of one row
+    """
 
     form: Form
     dtype: np.dtype[Any]
@@ -360,9 +371,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Parts of some messages: ``values`` (k, *shape), or the ``ids`` (r,) of rows (r, *shape).
+    """One component of k messages: in full, or as rows.
 
-    ``counts`` (k,) are the rows of each message; of whole ones both are empty.
+    values: the messages (k, *shape), or their rows (r, *shape)
+    ids: positions of the rows in their tables (r,), empty for messages in full
+    counts: numbers of rows per message (k,), empty for messages in full
     """
 
     values: NDArray[Any]
@@ -372,12 +385,19 @@ class Pieces:
 
 @dataclass(frozen=True)
 class MessageFile:
-    """Messages of one round in one file; ``senders`` (count,) are None where none is named.
+    """Messages of one round in one file.
 
-    The file has arrays whose first axis is that of messages, or of the rows that they hold:
-    ``NAME`` (n, *shape); or ``NAME`` (r, *shape of a row), ``NAME:rows`` or ``NAME:moved`` (r,) and
-    ``NAME:counts`` (n,). ``senders`` (n,) are numbers; texts stand in the header of safetensors.
-    InputError if it is none, or damaged.
+    path: the file
+    count: number of messages n
+    senders: senders of the messages (n,), None if the file does not name them
+    layouts: layouts of the components, by name
+    tensors: the file's arrays
+    starts: offsets of each message's rows (n + 1,), by name of the component
+
+    A component is stored in full as ``NAME`` (n, *shape). As rows it is stored as ``NAME``
+    (r, *shape of a row), ``NAME:rows`` or ``NAME:moved`` (r,) and ``NAME:counts`` (n,). The array
+    ``senders`` (n,) has numbers; senders that are texts are in the header of a safetensors file.
+    Raises InputError if the file has another layout or is damaged.
     """
 
     path: Path
@@ -421,47 +441,47 @@ class MessageFile:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is held from the start: senders, and where their messages lie."""
+        """Bytes in memory for the index: the senders, and the offsets of their messages."""
         return sum(each.nbytes for each in (*self.tensors.index.values(), *self.starts.values()))
 
     def numbers(self, name: str) -> int:
-        """How many numbers of a component are held at least while one message is read."""
+        """Minimum number of a component's numbers in memory while one message is read."""
         rows = np.diff(self.starts.get(name, np.arange(2))).max(initial=0)
         return max(int(rows) * math.prod(self.layouts[name].shape), self.tensors.largest)
 
     def read(self, name: str, places: Ints, *, ordered: bool = True) -> Pieces:
-        """The component of the messages at these places.
+        """The component ``name`` of the messages at these positions.
 
-        The rows of each message ascend, in whatever order they stand, where they are to be
-        ``ordered``; InputError if one stands there twice.
+        If ``ordered``, the rows of each message are sorted, in whatever order the file has them;
+        raises InputError if a message has a row twice.
         """
-        found = self._read(name, places)
+        pieces = self._read(name, places)
         if not ordered:
-            return found
-        whose, ids = np.repeat(np.arange(len(found.counts)), found.counts), found.ids
+            return pieces
+        whose, ids = np.repeat(np.arange(len(pieces.counts)), pieces.counts), pieces.ids
         order = np.lexsort((ids, whose))
         if (np.diff(order) < 0).any():
             ids = ids[order]
-            found = Pieces(found.values[order], ids, found.counts)
+            pieces = Pieces(pieces.values[order], ids, pieces.counts)
         if (ids < 0).any() or (np.diff(ids)[whose[1:] == whose[:-1]] == 0).any():
             raise self.wrong("each row of a message once, from 0 on", f"others of {name!r}")
-        return found
+        return pieces
 
     @cached_property
     def finite(self) -> NDArray[np.bool_]:
-        """Flags (count,) of messages of finite numbers alone; all are read once, by blocks."""
+        """Flags (n,) of messages whose numbers are all finite; all are read once, by blocks."""
         out = np.ones(self.count, np.bool_)
         for name, layout in self.layouts.items():
             for block in blocks(self.count, self.numbers(name), _BLOCK):
                 places = np.arange(block.start, block.stop)
-                found = self._read(name, places)
-                whose = places if layout.form is Form.WHOLE else np.repeat(places, found.counts)
-                rows = np.isfinite(found.values).all(axis=tuple(range(1, found.values.ndim)))
+                pieces = self._read(name, places)
+                whose = places if layout.form is Form.WHOLE else np.repeat(places, pieces.counts)
+                rows = np.isfinite(pieces.values).all(axis=tuple(range(1, pieces.values.ndim)))
                 out[whose[~rows]] = False
         return out
 
     def wrong(self, expected: str, got: str) -> InputError:
-        """An error of this file."""
+        """An InputError about this file."""
         return InputError(f"Expected {expected} in {self.path}, got {got}. Write it anew.")
 
     def _starts(self, tensors: Tensors, name: str, form: Form) -> NDArray[np.int64]:
@@ -494,7 +514,7 @@ class MessageFile:
 
 
 def _runs(places: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of following places: first, and one behind the last."""
+    """Runs of consecutive positions: the first, and one past the last."""
     cuts = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
     for start, stop in pairwise(cuts):
         if stop > start:

@@ -1,1 +1,1 @@
-"""The wrapped recommenders, one a file; the file's name is the target's name."""
+"""Base classes of the systems under audit: the target's protocol and the training loop."""

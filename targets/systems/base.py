@@ -1,4 +1,4 @@
-"""Protocols of a target: what it claims, what its training costs, how it runs."""
+"""Protocols of a target: its claims, the cost of its training, and its runs."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ if TYPE_CHECKING:
     from fedrec_auditor.targets.components import Component, Floats, Ints
     from fedrec_auditor.targets.datasets.base import Interactions
     from fedrec_auditor.targets.mechanisms.base import Mechanism
-    from fedrec_auditor.targets.settings import Knob
+    from fedrec_auditor.targets.settings import NoiseSetting
     from fedrec_auditor.targets.transcript import Broadcast, Transcript, Uploads
 
 
 RATE = 1e8
-"""Numbers of a model that one thread updates in a second, as FedRec does on MovieLens 1M."""
+"""Model parameters that one thread updates per second, measured on FedRec with MovieLens 1M."""
 _PASS = 1e3
-"""As many as these a pass takes, however little it updates."""
+"""Minimum cost of a pass over the data, in updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a training takes, as its system declares it: roughly, and none of it is proved.
+    """Cost of a training, as its system declares it: a rough estimate, which nothing proves.
 
-    In each of ``rounds`` rounds ``senders`` send a message of so many ``numbers``, which is kept in
-    so many ``bytes``. Beside messages ``held`` numbers of 4 bytes are in memory: tables of the
-    model, examples of the largest device. So many numbers of a model are updated (``updates``).
+    rounds: number of rounds
+    senders: clients that send a message in a round
+    numbers: numbers in a message
+    bytes: bytes in which a message is stored
+    held: further numbers of 4 bytes in memory: tables of the model, examples of the largest device
+    updates: updates of single model parameters in the whole training
     """
 
     rounds: float
@@ -63,18 +66,20 @@ class Cost:
         held: float = 0,
         made: float = 0,
     ) -> Cost:
-        """By what a system says of itself; what it does not say is as in most systems.
+        """Estimates the cost from a system's declarations; the defaults fit most systems.
 
         Parameters
         ----------
-        width : numbers of a user or an item in the model.
-        passes : over all interactions, and ``negatives`` for each; by default one a round.
-        reports : of one randomized number each, in a message.
-        dense : numbers of a message beside rows of the items that its sender trained on; by
-            default a message is a table of all items, kept as a number an interaction.
-        numbers, bytes : of a message, where they are not as said.
-        held : more numbers of 4 bytes in memory.
-        made : numbers that are calculated to make a message, beside training.
+        rounds, senders : see the class.
+        width : numbers per user or item in the model.
+        passes : passes over all interactions and ``negatives`` examples for each of them; by
+            default one pass per round.
+        reports : reports in a message, of one randomized number each.
+        dense : numbers of a message in addition to the rows of items that its sender trained on;
+            by default a message is a table of all items, stored as one number per interaction.
+        numbers, bytes : size of a message, if it differs from the estimate by the other arguments.
+        held : additional numbers of 4 bytes in memory.
+        made : numbers that are computed to make a message, not counting the training.
         """
         import numpy as np
 
@@ -100,29 +105,29 @@ class Cost:
 
     @property
     def messages(self) -> float:
-        """Messages of the whole training."""
+        """Number of messages in the whole training."""
         return self.rounds * self.senders
 
     @property
     def seconds(self) -> float:
-        """Of one thread."""
+        """Estimated time of the training in one thread, in seconds."""
         return self.updates / RATE
 
 
 Progress = Callable[[int, int], None]
-"""Called with (rounds done, rounds in all)."""
+"""Callback with the arguments (rounds done, number of rounds)."""
 
 
-class Unscored(InputError):
-    """A target that scores no items, so that how well it recommends is not measured."""
+class NoScores(InputError):
+    """Raised by a target that scores no items, so that its utility cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """How many users take part and how many items they choose from: what an epsilon depends on.
+    """Numbers of users and items, on which the epsilon of a system may depend.
 
-    ``n_features`` is the length of a user's features where a system has them (``features``): 44 on
-    MovieLens, 18 of the ratings and 2, 21 and 3 of gender, occupation and age.
+    ``n_features`` is the number of a user's features in systems that use them (``features``): 44 on
+    MovieLens, of which 18 describe ratings, 2 gender, 21 occupation and 3 age.
     """
 
     n_users: int
@@ -132,11 +137,12 @@ class Population:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedClaim:
-    """A claim and the scope in which it is to be judged, at which delta.
+    """A claim, with the scope and the delta at which an audit compares it with bounds.
 
-    ``note`` says in a sentence why a reader would ask it. ``outside_model`` names what is asked
-    that the paper does not speak of in any scope, such as a budget that it does not print: such a
-    claim refutes no claim. ``curve`` gives epsilon at any delta, where the claim is a formula.
+    note: a sentence on why a reader would compare the claim in this scope
+    outside_model: part of the comparison that the paper does not address in any scope, such as a
+        budget that it does not print; a bound then refutes no claim of the paper
+    curve: epsilon as a function of delta, if the claim is a formula
     """
 
     claim: Claim
@@ -147,7 +153,7 @@ class ScopedClaim:
     curve: Callable[[float], float] | None = None
 
     def at(self, delta: float) -> ScopedClaim | None:
-        """What the claim's formula gives at another delta; None where it holds at its own only."""
+        """The claim at another delta, by its formula; None if the claim is not a formula."""
         if self.curve is None:
             return None
         epsilon = self.curve(delta)
@@ -159,12 +165,15 @@ class ScopedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesignedPair:
-    """Two neighbouring users and a broadcast at which their messages differ by all that is allowed.
+    """Two neighbouring users and a broadcast for which their messages differ as much as allowed.
 
-    ``profiles`` are two users over a small catalogue, the two worlds, which ``names`` put in words;
-    ``broadcast`` is what the server sends them (a malicious server may send anything). ``target``
-    is the system at the size of this small catalogue. ``scope`` is what a bound measured on their
-    messages speaks of: of whole messages, or of what ``read`` gives of messages, (n, f).
+    target: the system, with the size of the small catalogue
+    profiles: the two users over a small catalogue, one per world
+    broadcast: the model that the server sends them (a malicious server may send anything)
+    scope: scope of a bound that is measured on the messages
+    names: the two worlds in words
+    read: reduces messages to the numbers that are measured (n, f); if None, a bound is measured on
+        whole messages
     """
 
     target: Target
@@ -176,25 +185,25 @@ class DesignedPair:
 
 
 class Split(StrEnum):
-    """What the papers hold out to measure how well a system recommends."""
+    """The part of the data that a paper holds out to measure the utility of a system."""
 
     LEAVE_LAST_OUT = "leave last out"  # the latest interaction of every user
     HELD_OUT_USERS = "held-out users"  # some users, whose devices fine-tune on half their history
     HELD_OUT_RATINGS = "held-out ratings"  # some ratings of every user, predicted: MSE
-    NOTHING = "nothing"  # what was trained on is given as it is
+    NOTHING = "nothing"  # the training data are used as they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A paper's protocol: what is held out, and the K of its HR@K and NDCG@K."""
+    """A paper's protocol of utility: its split of the data, and the K of its HR@K and NDCG@K."""
 
     split: Split = Split.LEAVE_LAST_OUT
     cutoffs: tuple[int, ...] = (10,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
-    """A figure of utility printed in the paper, and the setting it was reached in."""
+class ReportedFigure:
+    """A figure of utility that the paper prints, with the setting in which it was reached."""
 
     metric: str
     protocol: str
@@ -204,18 +213,18 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What scoring on the device needs after training; ``arrays`` are the target's own."""
+    """The trained parameters that devices need to score items; names in ``arrays`` are free."""
 
     arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a training leaves: the transcript, and the model with which clients score items.
+    """Result of a training: the transcript, and the model with which clients score items.
 
-    ``user_vectors`` (n_users, F), where a system gives them, are those behind each user's
-    last upload, zeros for users who sent nothing. They never leave the devices and are in no view:
-    guesses of them are scored against them.
+    ``user_vectors`` (n_users, F), if the system gives them, are the vectors from which each user's
+    last upload was computed, zeros for users who sent nothing. They never leave the devices and are
+    in no view; they are the truth with which an attack's guesses are compared.
     """
 
     transcript: Transcript
@@ -225,14 +234,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a target comes from, as far as an audit has to know.
+    """Origin of a target: the facts about its code and its messages on which an audit depends.
 
-    Claims on a system of ``others`` are numbers that somebody states, the same for any population,
-    or for one of so many ``users``. Its clients are ``at_hand`` if they can be asked for messages:
-    of a recording there are those it holds, and maybe ``code`` that makes such messages. In a round
-    a ``share`` of the users sends, drawn anew. ``assumed`` is a sentence on what its messages are
-    read by that nobody states; ``doubt`` one on why an attack that fails on them proves nothing.
-    ``unread`` is the number of messages left out beforehand, for numbers that are not finite.
+    others: whether somebody else wrote the system; its claims are then stated numbers, the same for
+        every population or, if ``users`` is given, for a population of this size
+    at_hand: whether its clients can be run to make messages; a recording only has stored messages
+    code: client code that makes messages like those of a recording, if somebody gave such code
+    users: number of users for which the claims are stated
+    share: share of the users who send in a round, drawn anew in every round
+    assumed: a sentence on an assumption about its messages that nobody states
+    doubt: a sentence on why an attack that fails on its messages proves nothing
+    unread: number of messages that were left out because their numbers are not finite
     """
 
     others: bool = False
@@ -246,14 +258,14 @@ class Origin:
 
 
 def origin_of(target: Target) -> Origin:
-    """Where a target comes from; one that does not say its ``origin`` computes its claims."""
+    """The target's ``origin``; a target without one is our code and computes its claims."""
     return getattr(target, "origin", Origin())
 
 
 class Claimant(Protocol):
-    """What claims are judged of without a run: they, and what an accountant charges.
+    """The part of a target that verdicts need without a run: its claims and its events.
 
-    Whoever extends it need not say again what holds of most.
+    Members that are not abstract have defaults that hold for most targets.
     """
 
     @property
@@ -263,123 +275,124 @@ class Claimant(Protocol):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What its events rest on beside its code, in words: somebody's say-so."""
+        """Assumptions of its events that the code does not show, in words: somebody states them."""
         return ()
 
     @property
     def unproved(self) -> str:
-        """What is missing where its events prove nothing and do not say why; "" if they do."""
+        """Reason why its events prove nothing, if the events do not state it; else ""."""
         return ""
 
     @property
     def sizes(self) -> Sizes:
-        """Rounds of a training, reports of a user and round, ratings of a user, where known."""
+        """Rounds of a training, reports per user and round, ratings per user, if known."""
         ...
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims, each in its own scope and in the scopes it would be taken for."""
+        """The claims, each in its own scope and in the scopes that a reader may take it for."""
         ...
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """All randomness between the unit and the vantage of ``scope``; None if unknown.
+        """All randomness between the unit and the vantage of ``scope``.
 
-        Also where no distribution covers every pair of the unit's values.
+        None if it is unknown, or if no distribution covers every pair of the unit's values.
         """
         return None
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """What an accountant charges in ``scope``: that nothing is bounded and noisy."""
+        """The accountant's event in ``scope``; by default messages are unbounded and noiseless."""
         from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 
         return Identity().event()
 
 
 class Target(Claimant, Protocol):
-    """A federated recommender as a black box: claims, events, runs, and the client alone.
+    """A federated recommender as a black box: its claims, events and runs, and its client alone.
 
     Targets are frozen dataclasses whose fields are the paper's settings, checked on construction.
     """
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """Other names of settings on the command line, such as the paper's; the class has them."""
+        """Other names of settings on the command line, such as the paper's (a class attribute)."""
         ...
 
     @property
     def paper(self) -> str:
-        """Which paper describes it."""
+        """The paper that describes the system."""
         ...
 
     @property
-    def reported(self) -> tuple[Reported, ...]:
-        """What the paper reports of its utility, for the reader to compare."""
+    def reported(self) -> tuple[ReportedFigure, ...]:
+        """Figures of utility that the paper reports, for the reader to compare."""
         ...
 
     @property
     def unprotected(self) -> str:
-        """The name of the same system without protection, "" where there is none."""
+        """Name of the system without its protection; "" if there is none."""
         ...
 
     @property
-    def privacy(self) -> Knob | None:
-        """The settings that buy privacy, None where none does."""
+    def privacy(self) -> NoiseSetting | None:
+        """The settings that set how much noise is added; None if no setting does."""
         return None
 
     @property
     def learning(self) -> Mapping[str, Any]:
-        """The settings under which it learns, empty where those printed do or none are known."""
+        """Settings under which the system learns; empty if the printed ones do, or if unknown."""
         return {}
 
     @property
     def evaluation(self) -> Evaluation:
-        """How the paper measures utility."""
+        """The paper's protocol of utility."""
         ...
 
     @property
     def steerable(self) -> bool:
-        """Whether all clients send in every round, what depends on data and broadcast alone.
+        """Whether all clients send in every round, and messages depend only on data and broadcast.
 
-        Then a server that chooses its broadcasts makes a training of independent rounds. Most keep
-        a state, or are drawn by lot.
+        Then the rounds of a training are independent if the server chooses its broadcasts. In most
+        systems clients keep a state, or only some clients, drawn at random, send in a round.
         """
         return False
 
     @property
     def trains_on_device(self) -> bool:
-        """Whether clients are trained on ``Compute.device``; if not, they are on the CPU."""
+        """Whether clients are trained on ``Compute.device``; otherwise on the CPU."""
         return False
 
     @property
     def catalogue(self) -> int | None:
-        """Number of items that its model is made for; None where it takes any."""
+        """Number of items for which the model is built; None if any number is possible."""
         return None
 
     @property
     def upload_seconds(self) -> float:
-        """What one client's message costs, where it is much, as said or counted; else 0."""
+        """Time to compute one client's message, in seconds, stated or counted; 0 if negligible."""
         return 0.0
 
     def cost(self, interactions: Interactions) -> Cost:
-        """What a training on these data takes."""
+        """Estimated cost of a training on these data."""
         ...
 
     def shortened(self, rounds: int) -> Target:
-        """The same system with a training of at most so many rounds."""
+        """The system with a training of at most this number of rounds."""
         ...
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Worst cases of one message, for the local game to sample the client's own code in.
+        """Worst-case pairs for one message, on which the local game runs the client's own code.
 
-        None where no client's own randomizer promises a pure epsilon.
+        Empty unless a client's own randomizer promises a pure epsilon.
         """
         return ()
 
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, np.random.Generator], Any], list[Any]] | None:
-        """What makes a device's message of its history, and the history of each of ``profiles``.
+        """The function that computes a device's message, and the histories of ``profiles``.
 
-        For who runs every path of its coins; None where devices keep state, or have no code.
+        The message is a function of one history and a generator. It serves a test that runs every
+        outcome of the randomness. None if devices keep a state, or if no code is given.
         """
         return None
 
@@ -391,10 +404,10 @@ class Target(Claimant, Protocol):
         compute: Compute = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Train and keep what crossed a boundary. Explicit and implicit ratings alike.
+        """Trains the system and records all messages; ratings may be explicit or implicit.
 
-        With ``keep`` the transcript has the last so many rounds only. ``progress`` is called after
-        every round. InputError if the data lack what the system needs.
+        If ``keep`` is given, the transcript has only this number of last rounds. ``progress`` is
+        called after every round. Raises InputError if the data lack a part that the system needs.
         """
         ...
 
@@ -406,13 +419,13 @@ class Target(Claimant, Protocol):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """The client alone: each profile's message, ``size`` times over, profile by profile."""
+        """Runs the client alone: ``size`` messages of each profile, profile by profile."""
         ...
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items for these users, (len(users), n_items), as their devices compute.
 
-        ``interactions`` are what the devices hold; where devices fine-tune, they do so on these.
-        Raises Unscored where a target scores no items.
+        ``interactions`` are the data on the devices; devices that fine-tune do so on these data.
+        Raises Unscored if the target scores no items.
         """
         ...

@@ -1,4 +1,4 @@
-"""Systems that train in rounds: the one loop, and uploads that are sent once."""
+"""Base classes of systems: the training loop, and clients that upload once or every round."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.parts.uses import RateOrNone
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
+from fedrec_auditor.targets.memory_mapping import Spill
 from fedrec_auditor.targets.own_modules import member_name
-from fedrec_auditor.targets.settings import Checked, Knob, Whole, numbers
-from fedrec_auditor.targets.spill import Spill
+from fedrec_auditor.targets.settings import Checked, NoiseSetting, Whole, numbers
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import (
     DEFAULT,
@@ -35,7 +35,7 @@ from fedrec_auditor.targets.systems.base import (
     Model,
     Population,
     Progress,
-    Reported,
+    ReportedFigure,
     Run,
     ScopedClaim,
     Target,
@@ -44,10 +44,11 @@ from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Transcri
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """How a training ends: what everybody gets, and what scoring on the devices needs.
+class TrainingResult:
+    """Result of a training: the published model, and the arrays that devices need to score items.
 
-    ``user_vectors`` (n_users, F) are those behind each user's last upload, where they are kept.
+    ``user_vectors`` (n_users, F), if the system keeps them, are the vectors from which each user's
+    last upload was computed.
     """
 
     release: Broadcast | None
@@ -56,14 +57,15 @@ class Trained:
 
 
 Messages = dict[str, Component]
-"""What clients send, a component each of all of them."""
+"""Components by name, each with one message per client."""
 
 
 @dataclass(frozen=True)
-class Calls:
-    """Messages that clients are asked for, ``size`` of each profile, and what they are sent.
+class UploadRequest:
+    """A request for ``size`` messages of each profile, with the broadcast that clients receive.
 
-    A client's coins are its own: ``streams`` has a seed a message, drawn from ``rng`` once.
+    Every message has its own randomness: ``streams`` has one seed per message, drawn once from
+    ``rng``.
     """
 
     profiles: Interactions
@@ -74,7 +76,7 @@ class Calls:
 
     @cached_property
     def owners(self) -> Ints:
-        """Which of the profiles each message is of."""
+        """Index of the profile of each message."""
         return np.repeat(np.arange(self.profiles.n_users), self.size)
 
     @cached_property
@@ -88,11 +90,11 @@ class Calls:
         return Streams.spawn(self.rng, len(self.owners))
 
 
-Training = Generator[Round | None, Round | None, Trained]
-"""A training, a round at a time.
+Training = Generator[Round | None, Round | None, TrainingResult]
+"""A training as a generator, one round at a time.
 
-It yields what crosses in a round, or None where nothing does, and is sent that round as it is kept
-(mapped from disk where memory is short).
+The generator yields each round's messages, or None for a step without messages, and is sent the
+same round as it is stored (mapped from disk if memory is short).
 """
 
 
@@ -100,53 +102,52 @@ It yields what crosses in a round, or None where nothing does, and is sent that 
 class System(Checked, Target, ABC):
     """A ``Target`` with the training loop.
 
-    A system says what happens in a round (``train``), what a client sends (``messages``) and how
-    scores are computed. What is claimed, and what is printed of its utility, stands in the folder
-    of its paper. ``central`` says that all rounds happen within a server that holds the
-    data, so that none is kept.
+    A system implements its training (``train``), the client's uploads (``messages``) and the scores
+    of items (``score``). The folder of its paper declares the claims and the printed utility. If
+    ``central``, all rounds run within a server that holds the data, and the transcript has none.
     """
 
     evaluation: ClassVar[Evaluation]
     unprotected: ClassVar[str] = ""
-    privacy: ClassVar[Knob | None] = None
+    privacy: ClassVar[NoiseSetting | None] = None
     learning: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     aliases: ClassVar[Mapping[str, str]] = MappingProxyType({})
     central: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
-        """Name on the command line: that of the file, or what the class says it is ``called``."""
+        """Name on the command line: the class's ``called``, or by default the file's name."""
         return _called(type(self))
 
     @property
     def paper(self) -> str:
-        """Which paper describes it: the title in whose folder it is."""
+        """Title of the paper that describes the system and whose folder contains it."""
         paper, _ = self._described()
         return paper.heading.title
 
     @property
-    def reported(self) -> tuple[Reported, ...]:
-        """The figures of utility in the tables of the paper."""
+    def reported(self) -> tuple[ReportedFigure, ...]:
+        """Figures of utility in the paper's tables."""
         paper, name = self._described()
         return paper.reported(name)
 
     @property
     def rounds(self) -> int | None:
-        """How many rounds a training has, None where it is a single upload."""
+        """Number of rounds of a training; None if it is a single upload."""
         return None
 
     @property
     def shown(self) -> Vantage:
-        """The strongest vantage of which a run holds what is seen."""
+        """The strongest vantage whose view a run contains."""
         return Vantage.SERVER
 
     @property
     def sizes(self) -> Sizes:
-        """The number of rounds; a system adds what else its settings say."""
+        """The number of rounds; a system adds other sizes that its settings determine."""
         return Sizes(rounds=self.rounds)
 
     def cost(self, interactions: Interactions) -> Cost:
-        """A message a round from every user, and what the system says that it ``takes``."""
+        """Estimated cost: one message per user and round, unless the system's ``takes`` differs."""
         usual = {
             "rounds": self.length,
             "senders": 0 if self.central else interactions.n_users,
@@ -155,25 +156,25 @@ class System(Checked, Target, ABC):
         return Cost.of(interactions, **usual | self.takes(interactions))
 
     def tried(self, interactions: Interactions) -> tuple[Self, tuple[str, ...]]:
-        """The system as it is audited on these data, and what is to be told of it: as it is."""
+        """The system as it is audited on these data, and notes on changes; by default unchanged."""
         return self, ()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """What is not as usual in the cost of a training: arguments of ``Cost.of``."""
+        """Arguments of ``Cost.of`` that differ from the defaults for this system."""
         return {}
 
     def uses(self, horizon: Horizon) -> int:
-        """How often the mechanism of one round is used within ``horizon``."""
+        """Number of uses of one round's mechanism within ``horizon``."""
         return (self.rounds or 1) if horizon is Horizon.TRAINING else 1
 
     def shortened(self, rounds: int) -> Self:
-        """The same system with a training of at most so many rounds."""
+        """The system with a training of at most this number of rounds."""
         if self.rounds is None or self.rounds <= rounds:
             return self
         return replace(self, **{"rounds": rounds})
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """The claims of the paper, each in its own scope and in those it would be taken for."""
+        """The paper's claims, each in its own scope and in scopes that readers may take it for."""
         paper, name = self._described()
         return paper.scoped_claims(name, self, population)
 
@@ -185,26 +186,26 @@ class System(Checked, Target, ABC):
         compute: Compute = DEFAULT,
         keep: int | None = None,
     ) -> Run:
-        """Train and keep what crossed a boundary, in the last ``keep`` steps only if it is given.
+        """Trains the system and records all messages, or only those of the last ``keep`` steps.
 
-        Messages are kept in memory up to ``compute.memory`` bytes, beyond that on disk.
-        ``progress`` is told after every step of ``train``. InputError if the data lack what the
-        system needs, or if the training diverges.
+        Messages are stored in memory up to ``compute.memory`` bytes, beyond that on disk.
+        ``progress`` is called after every step of ``train``. Raises InputError if the data lack a
+        part that the system needs, or if the training diverges.
         """
         training, spill = self.train(interactions, rng, compute), Spill(compute)
         rounds: list[Round] = []
-        kept, number, total = None, 0, self.length
+        stored, number, total = None, 0, self.length
         first = 0 if keep is None else total - keep
         while True:
             try:
-                crossed = training.send(kept)
+                crossed = training.send(stored)
             except StopIteration as end:
-                trained: Trained = end.value
+                trained: TrainingResult = end.value
                 break
-            kept = crossed if crossed is None or number < first else spill.keep(crossed)
+            stored = crossed if crossed is None or number < first else spill.keep(crossed)
             del crossed  # it may be on disk now
-            if kept is not None and number >= first and not self.central:
-                rounds.append(kept)
+            if stored is not None and number >= first and not self.central:
+                rounds.append(stored)
             number += 1
             if progress is not None:
                 progress(number, total)
@@ -222,17 +223,17 @@ class System(Checked, Target, ABC):
 
     @property
     def length(self) -> int:
-        """How many steps ``train`` has."""
+        """Number of steps of ``train``."""
         return self.rounds or 1
 
     @abstractmethod
     def train(
         self, interactions: Interactions, rng: np.random.Generator, compute: Compute
     ) -> Training:
-        """The training, a round at a time; all randomness comes from ``rng``."""
+        """The training, one round at a time; all randomness comes from ``rng``."""
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows of a run."""
+        """Public knowledge of a run."""
         return Public(
             algorithm=self.name,
             n_users=interactions.n_users,
@@ -249,12 +250,12 @@ class System(Checked, Target, ABC):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """The client alone: each profile's message, ``size`` times over, profile by profile."""
-        calls = Calls(profiles, size, broadcast, rng, compute)
+        """Runs the client alone: ``size`` messages of each profile, profile by profile."""
+        calls = UploadRequest(profiles, size, broadcast, rng, compute)
         return Uploads(calls.owners, self.messages(calls))
 
-    def messages(self, calls: Calls) -> Messages:
-        """What clients send, a component each; none where they send nothing."""
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Messages of the clients, by component; empty if they send nothing."""
         return {}
 
     @abstractmethod
@@ -263,81 +264,82 @@ class System(Checked, Target, ABC):
 
     @classmethod
     def _described(cls) -> tuple[Paper, str]:
-        """The paper in whose folder the class, or one that it extends, is; and its name there."""
+        """The paper whose folder contains the class or a base class, and that class's name."""
         for kind in cls.__mro__:
             if (paper := paper_of(kind.__module__)) is not None:
                 return paper, _called(kind)
         raise InputError(
-            f"Expected {cls.__name__} to say what is claimed (paper, reported, scoped_claims), or "
-            "to be in the folder of a paper, got neither. Write these three."
+            f"Expected {cls.__name__} to define paper, reported and scoped_claims, or to be in the "
+            "folder of a paper, got neither. Write these three."
         )
 
 
 def _called(kind: type) -> str:
-    """The name of a class on the command line, which none has from those that it extends."""
+    """The name of a class on the command line, which base classes do not pass on."""
     module = kind.__module__.rpartition(".")[2]
     own = member_name(kind.__name__) if module.endswith("_systems") else module.replace("_", "-")
     return str(vars(kind).get("called", own))
 
 
-class Unperturbed(System):
-    """A system whose messages carry no noise."""
+class NoiselessSystem(System):
+    """A system whose messages have no noise."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The identity before the server, of all that a message depends on.
+        """The identity for the server, if messages depend on the unit of ``scope``; else None.
 
-        None for weaker vantages, which see functions of messages, and for what is not sent.
+        None also for weaker vantages, which see only functions of the messages.
         """
         return Identity() if scope.vantage is Vantage.SERVER and self.sends(scope) else None
 
     def sends(self, scope: Scope) -> bool:
-        """Whether messages depend on the unit of ``scope``: not on attributes."""
+        """Whether messages depend on the unit of ``scope``; they do not depend on attributes."""
         return scope.unit is not Unit.ATTRIBUTE
 
 
 class Central(System):
-    """A server that is given everybody's data: devices send nothing, the model is published."""
+    """A server that holds all users' data and publishes the model; devices send nothing."""
 
     central = True
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: the release has no distribution that could be written down for every pair."""
+        """None: no distribution of the release is known for every pair of inputs."""
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: only the release is seen."""
+        """Public knowledge of a run, of which an adversary sees only the release."""
         return replace(super().public(interactions), route=Vantage.RELEASE)
 
-    def messages(self, calls: Calls) -> Messages:
-        """None."""
+    def messages(self, calls: UploadRequest) -> Messages:
+        """No messages."""
         return {}
 
 
-class Silent(Central):
-    """Devices or parties that keep everything: nothing is sent, and nothing is published."""
+class NoUploads(Central):
+    """A system whose devices or silos send nothing, and which publishes nothing."""
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """An event that costs nothing: nothing is released."""
+        """An event of epsilon 0, because nothing is released."""
         return dp.NoOpDpEvent()
 
 
 def received(broadcast: Broadcast | None, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The broadcast's table of this name; InputError unless it has this shape."""
+    """The broadcast's table of this name; InputError unless it exists and has this shape."""
     table = None if broadcast is None else broadcast.get(name)
     if table is None or table.shape != shape:
         raise InputError(
             f'Expected a broadcast matrix "{name}" of shape {shape}, got '
-            f"{None if table is None else table.shape}. Send one row an item or user, one column "
-            "a factor."
+            f"{None if table is None else table.shape}. Send one row per item or user, one column "
+            "per factor."
         )
     return table
 
 
 @dataclass(frozen=True, slots=True)
 class ReportDistribution(Checked):
-    """P(symbol | v) of one report: 2 coordinate + bit, at entry v in [-1, 1] of that coordinate.
+    """Distribution P(symbol | v) of one report, for an entry v in [-1, 1] of its coordinate.
 
-    With one coordinate the symbol is the bit. Algorithm 1 of the paper.
+    The symbol is 2 coordinate + bit; with one coordinate it is the bit. Source: Algorithm 1 of the
+    paper.
     """
 
     epsilon: RateOrNone
@@ -352,23 +354,23 @@ class ReportDistribution(Checked):
         return np.where(coordinate < self.dimension, one - math.log(self.dimension), -np.inf)
 
 
-class Reporting(System):
-    """Clients send reports of one randomized coordinate each, ``uses`` of them in a horizon."""
+class ReportingSystem(System):
+    """A system whose clients send ``uses`` reports of one randomized coordinate in a horizon."""
 
     @abstractmethod
     def report(self, n_items: int) -> OneCoordinate:
         """The randomizer of one report."""
 
     def hidden(self, population: Population) -> int:
-        """Among how many users' reports a shuffle hides one: all of them."""
+        """Number of users among whose reports a shuffle hides one report; by default all users."""
         return population.n_users
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Reports of two users at opposite corners, before the server or in its shuffle.
+        """Reports of two users at opposite corners, as the server or the shuffler's output gives.
 
-        Behind a shuffle it is the distribution of one user's reports among those of all others at
-        the opposite corner. None for units below a report, for a history that comes or goes (users
-        without one are in no corner), and from other vantages.
+        Behind a shuffle, the mechanism is that of one user's reports, mixed with the reports of all
+        other users at the opposite corner. None for units below a report, for histories that are
+        added or removed (users without a history are in no corner), and for other vantages.
         """
         units = (Unit.REPORT, Unit.USER)
         if scope.unit not in units or scope.adjacency is Adjacency.ADD_REMOVE:
@@ -381,10 +383,10 @@ class Reporting(System):
         return Repeated(one, self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Each report once a use; behind the shuffle, one shuffle of a report a user each.
+        """One report per use; behind a shuffle, one shuffle of one report per user for each use.
 
-        A shuffle that mixes the k reports of all users in one pool is post-processing of k
-        separate shuffles, and so is what is seen behind it. Who takes part is not hidden.
+        A shuffle of the k reports of all users in one pool is post-processing of k separate
+        shuffles, and so are weaker vantages. The event does not hide which users take part.
         """
         if scope.is_presence:
             return dp.NonPrivateDpEvent()

@@ -1,1 +1,1 @@
-"""Systems of others: a client as a callable, its messages, and how it is run."""
+"""Systems that somebody else wrote, given as callables of a client and a server."""

@@ -1,4 +1,4 @@
-"""Callables of a client: their histories, calls, seeds and checks, kept from ending the process."""
+"""Calls of a client's function: histories, seeds, checks, and guards against process exits."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from fedrec_auditor.targets.wrapped.structure import SINGLE, Structure, take_apa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One user's data: items (k,) in order of time where it is known, else ascending.
+    """One user's data, with k items in order of time, or in ascending order without timestamps.
 
-    ``items`` are positions in the catalogue, 0 to ``n_items`` - 1; ``ratings`` (k,) float32 and
-    ``timestamps`` (k,) int64, None where the data have none, belong to them. ``attributes`` are the
-    user's, by name, as texts. ``genres`` (n_items, g) are those of all items, None without any.
-    ``device`` is the number by which the server knows the device: it is the same in every round.
+    items: positions in the catalogue, 0 to ``n_items`` - 1 (k,)
+    ratings: ratings of these items, float32 (k,)
+    n_items: size of the catalogue
+    timestamps: times of the ratings, int64 (k,); None if the data have none
+    attributes: the user's attributes, by name, as texts
+    genres: genres of all items (n_items, g); None if the data have none
+    device: the number by which the server knows the device, the same in every round
 
     >>> history = History(items=np.array([4, 1]), ratings=np.float32([5, 3]), n_items=6)
     >>> len(history), history.dense()
@@ -51,20 +54,20 @@ class History:
         return len(self.items)
 
     def dense(self) -> NDArray[np.float32]:
-        """Ratings of all items, (n_items,): 0 where there is none."""
+        """Ratings of all items, (n_items,): 0 for items without a rating."""
         out = np.zeros(self.n_items, dtype=np.float32)
         out[self.items] = self.ratings
         return out
 
     @classmethod
     def of(cls, interactions: Interactions, user: int) -> History:
-        """That of the user in this row; its arrays are copies."""
+        """The history of the user in this row; its arrays are copies."""
         table = interactions.ratings
-        mine = slice(table.indptr[user], table.indptr[user + 1])
-        items, ratings = table.indices[mine].astype(np.int64), table.data[mine].copy()
+        row = slice(table.indptr[user], table.indptr[user + 1])
+        items, ratings = table.indices[row].astype(np.int64), table.data[row].copy()
         times = None
         if interactions.timestamps is not None:
-            times = interactions.timestamps[mine].copy()
+            times = interactions.timestamps[row].copy()
             order = np.argsort(times, kind="stable")
             items, ratings, times = items[order], ratings[order], times[order]
         return cls(
@@ -84,28 +87,28 @@ class History:
 _LIBRARIES = (
     *{os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")},
     *(os.path.join(folder, "") for folder in FOLDERS),
-    "<",  # what is made of a text, as by dataclasses
+    "<",  # code from a text, as dataclasses generate it
 )
-"""How the names of our files begin, and those of libraries."""
+"""Beginnings of the names of this program's files, and of files of libraries."""
 
 
-class Ended(Exception):
-    """Others' code asked for the end of the process, or raised what handlers of errors pass on."""
+class ProcessExit(Exception):
+    """Raised if somebody else's code tries to exit, or raises other errors than ``Exception``."""
 
 
 @contextmanager
-def contained() -> Iterator[None]:
-    """A context in which exits and cancellations of others' code are an ``Ended``.
+def without_exit() -> Iterator[None]:
+    """A context that turns exits and cancellations by somebody else's code into a ``ProcessExit``.
 
-    So are calls of ``os._exit`` in this process; a process that the code forks ends as it likes.
-    Ctrl-C stays what it is.
+    Calls of ``os._exit`` in this process become a ``ProcessExit``, too; a process that the code
+    forks may end. Ctrl-C remains a KeyboardInterrupt.
     """
     leave, process = os._exit, os.getpid()
 
     def refuse(status: int = 0) -> None:
         if os.getpid() != process:
             leave(status)
-        raise Ended(f"os._exit({status!r})")
+        raise ProcessExit(f"os._exit({status!r})")
 
     os._exit = refuse  # type: ignore[assignment]
     try:
@@ -113,17 +116,17 @@ def contained() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise Ended(f"{type(error).__name__}: {message_of(error)}") from error
+        raise ProcessExit(f"{type(error).__name__}: {message_of(error)}") from error
     finally:
         os._exit = leave
 
 
 @contextmanager
-def accountable(name: str) -> Iterator[None]:
-    """A context in which what is raised below a line of others' code is an InputError.
+def foreign_errors(name: str) -> Iterator[None]:
+    """A context that turns errors with somebody else's code in their trace into an InputError.
 
-    ``name`` is what their code is called. An error below lines of ours and of libraries alone stays
-    what it is.
+    ``name`` is the name of that code in the message. Errors whose trace has only lines of this
+    program and of libraries do not change.
     """
     try:
         yield
@@ -131,10 +134,10 @@ def accountable(name: str) -> Iterator[None]:
         raise
     except BaseException as error:
         lines = traceback.extract_tb(error.__traceback__)
-        theirs = [line for line in lines if not line.filename.startswith(_LIBRARIES)]
-        if not theirs:
+        foreign = [line for line in lines if not line.filename.startswith(_LIBRARIES)]
+        if not foreign:
             raise
-        where = f"{theirs[-1].filename.rpartition('/')[2]}:{theirs[-1].lineno}"
+        where = f"{foreign[-1].filename.rpartition('/')[2]}:{foreign[-1].lineno}"
         raise InputError(
             f"Expected {name} to answer, got {type(error).__name__}: {message_of(error)} "
             f"({where}). Mend it."
@@ -142,7 +145,7 @@ def accountable(name: str) -> Iterator[None]:
 
 
 def message_of(error: BaseException) -> str:
-    """What an exception says, in a line; that it says nothing if it cannot."""
+    """The message of an exception in one line, or a note that the message cannot be read."""
     try:
         return " ".join(str(error).split())
     except Exception as fault:
@@ -151,25 +154,29 @@ def message_of(error: BaseException) -> str:
 
 Function = Callable[..., Any]
 _PAD = (
-    "Messages of one shape for every user tell nothing by their length: pad them, or send a table "
-    "with a row an item."
+    "The length of a message must not reveal its sender: pad messages to one shape, or send a "
+    "table with one row per item."
 )
 Message = Mapping[str, NDArray[Any]]
-"""What a client sends: named arrays."""
+"""A client's message: named arrays."""
 
 
 @dataclass(slots=True)
 class Client:
-    """Messages of ``function(history, model, rng)``, as named arrays that are checked.
+    """Computes messages by ``function(history, model, rng)``, and checks them.
 
-    With a fourth parameter it is given its device's ``state``, a dictionary that it may fill and
-    that is its own from round to round. Beside ``rng`` the global generators of Python, numpy and
-    torch are seeded before each call, so that equal seeds give equal messages whichever it draws
-    from. ``like`` are the shapes of the first message, ``form`` its parts' types in their order:
-    all others must have them. A device that ``drops_out`` sends None.
+    function: the client's function; as a fourth parameter it gets its device's ``state``, a
+        dictionary that it may fill and that lasts from round to round
+    like: shapes of the first message, which all messages must have
+    form: types of the first message's parts, in their order, which all messages must have
+    structure: structure of the first message
+    drops_out: whether a device may send None
 
-    InputError, with the place in the caller's code, if it raises, if a message has other parts or
-    another shape than the first, or numbers that are not finite.
+    The global generators of Python, numpy and torch are seeded before each call, too, so that equal
+    seeds give equal messages whichever generator the function uses.
+
+    Raises InputError, with the place in the caller's code, if the function raises, if a message has
+    other parts or another shape than the first one, or numbers that are not finite.
     """
 
     function: Function
@@ -180,7 +187,7 @@ class Client:
     _stateful: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self._stateful = takes(self.function, 4)
+        self._stateful = requires_arguments(self.function, 4)
 
     def __call__(
         self,
@@ -191,26 +198,26 @@ class Client:
         state: dict[str, Any],
         where: str,
     ) -> Message | None:
-        """One message; ``where`` says of what round and device, for errors."""
+        """Computes one message; ``where`` names the round and the device in errors."""
         sent = None if model is None or make_model is None else make_model.build(model)
         seed_everything(seed)
         more = (state,) if self._stateful else ()
-        what = f"the message of your client ({place(self.function)})"
-        with expecting(f"a message from your client{where}", self.function, "Mend the client."):
+        what = f"the message of your client ({source_place(self.function)})"
+        with foreign_call(f"a message from your client{where}", self.function, "Mend the client."):
             upload = self.function(history, sent, np.random.default_rng(seed), *more)
             if upload is None and self.drops_out:
                 return None
             arrays, structure = take_apart(upload, what)
         self.like = self.like or {name: array.shape for name, array in arrays.items()}
         check_parts(arrays, self.like, what, where, _PAD)
-        if self.form.keys() != structure.form.keys():  # of another catalogue, or the first
+        if self.form.keys() != structure.form.keys():  # another catalogue, or the first message
             self.form = structure.form
         for name, other in zip(self.form.items(), structure.form.items(), strict=True):
             if name != other:
                 expected, got = (f"{at or SINGLE!r} ({kind.strip()})" for at, kind in (name, other))
                 raise InputError(
                     f"Expected {expected} next in {what}, as in other messages, got {got}{where}. "
-                    "Send parts of one type, in one order: both may tell who sends them."
+                    "Send parts of one type, in one order: both may reveal the sender."
                 )
         self.structure = self.structure or structure
         return arrays
@@ -219,13 +226,16 @@ class Client:
 def check_parts(
     arrays: Message, like: Mapping[str, tuple[int, ...]], what: str, where: str, remedy: str
 ) -> None:
-    """InputError unless ``what`` has finite parts of these shapes, with a ``remedy`` for others."""
+    """Raises InputError unless ``what`` has finite parts of these shapes.
+
+    ``remedy`` is the advice if shapes differ.
+    """
     shapes = {name: array.shape for name, array in arrays.items()}
     for name in sorted(shapes.keys() | like.keys()):
-        expected, found = like.get(name, "none"), shapes.get(name, "none")
-        if expected != found:
+        expected, shape = like.get(name, "none"), shapes.get(name, "none")
+        if expected != shape:
             raise InputError(
-                f"Expected {name!r} of {what} of shape {expected}, got {found}{where}. {remedy}"
+                f"Expected {name!r} of {what} of shape {expected}, got {shape}{where}. {remedy}"
             )
         array = arrays[name]
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -237,21 +247,23 @@ def check_parts(
 
 
 @contextmanager
-def expecting(what: str, function: Function, remedy: str) -> Iterator[None]:
-    """A context of others' code, in which its errors are InputErrors with the place."""
+def foreign_call(what: str, function: Function, remedy: str) -> Iterator[None]:
+    """A context that turns errors of somebody else's code into InputErrors with their place."""
     try:
-        with contained():
+        with without_exit():
             yield
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"Expected {what}, got {told(error, function)}. {remedy}") from error
+        raise InputError(
+            f"Expected {what}, got {describe_error(error, function)}. {remedy}"
+        ) from error
 
 
-def takes(function: Function, count: int) -> bool:
-    """Whether a function needs so many arguments by position; False where that cannot be told.
+def requires_arguments(function: Function, count: int) -> bool:
+    """Whether a function requires at least ``count`` positional arguments; False if unknown.
 
-    Those with a default are the caller's own.
+    Parameters with a default do not count.
     """
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
@@ -262,8 +274,8 @@ def takes(function: Function, count: int) -> bool:
     return len(needed) >= count
 
 
-def place(function: Function) -> str:
-    """Where a function stands: ``file.py:12``; its name where that is not known."""
+def source_place(function: Function) -> str:
+    """The place of a function in its source, ``file.py:12``; its name if the place is unknown."""
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, type):  # an object that is called
@@ -273,25 +285,25 @@ def place(function: Function) -> str:
     return f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
 
 
-def told(error: Exception, function: Function) -> str:
-    """An exception in a line, with the innermost line of the file that ``function`` stands in."""
-    source = error.__cause__ or error if isinstance(error, Ended) else error
+def describe_error(error: Exception, function: Function) -> str:
+    """An exception in one line, with the innermost place in the file that defines ``function``."""
+    source = error.__cause__ or error if isinstance(error, ProcessExit) else error
     frames = traceback.extract_tb(source.__traceback__)
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     own = [each for each in frames if code is not None and each.filename == code.co_filename]
     last = own[-1] if own else frames[-1]
-    kind = "" if isinstance(error, Ended) else f"{type(error).__name__}: "
+    kind = "" if isinstance(error, ProcessExit) else f"{type(error).__name__}: "
     where = f"{last.filename.rpartition('/')[2]}:{last.lineno}"
     return f"{kind}{message_of(error):.160} ({where})"
 
 
 def seed_everything(seed: int) -> None:
-    """Seed the global generators of Python and numpy, and torch's if it is imported."""
+    """Seeds the global generators of Python and numpy, and of torch if it is imported."""
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)  # noqa: NPY002
     if (torch := sys.modules.get("torch")) is not None:
-        # torch.manual_seed formats a trace of the stack for each device that is not in use: 1 ms.
+        # torch.manual_seed formats a stack trace for each device that is not in use, in 1 ms.
         torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed & 0x7FFFFFFFFFFFFFFF)
@@ -299,7 +311,7 @@ def seed_everything(seed: int) -> None:
 
 @contextmanager
 def own_randomness() -> Iterator[None]:
-    """Give the caller's global generators back as they were."""
+    """A context at whose end the global generators have their earlier states again."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     torch = sys.modules.get("torch")
     of_torch = None if torch is None else torch.get_rng_state()
@@ -312,17 +324,16 @@ def own_randomness() -> Iterator[None]:
             torch.set_rng_state(of_torch)
 
 
-_FEW = 0.5  # of the rows of a table: so many are kept one by one
+_FEW = 0.5  # maximum share of a table's rows that are stored one by one
 
 
 @dataclass(slots=True)
 class Packing:
-    """Collects messages of the same names and shapes; ``components`` gives them as a batch.
+    """Collects messages of equal names and shapes; ``components`` returns them as a batch.
 
-    ``there`` says which devices sent one: in the place of another is what moves nothing.
-
-    A table of which most messages leave most rows as they were (those of the ``broadcast`` in a
-    model, else zeros) is kept as the rows that moved: memory of those, instead of all.
+    ``there`` flags the devices that sent a message; a message that does not move the model stands
+    for a device that did not. Tables in which most rows did not change (compared with the
+    ``broadcast`` for a model, with zeros otherwise) are stored as their changed rows only.
     """
 
     kinds: Callable[[str], Kind]
@@ -334,24 +345,24 @@ class Packing:
     _like: Message = field(default_factory=dict, init=False)
 
     def add(self, message: Message | None) -> None:
-        """One more message, or None of a device that sends none."""
+        """Adds a message, or None for a device that sends none."""
         self.there.append(message is not None)
         self._like = self._like or message or {}
         for name, array in (message or {}).items():
             self._parts.setdefault(name, []).append(self._packed(name, array))
 
     def components(self, example: Callable[[], Message] = dict) -> dict[str, Component]:
-        """All messages that were added, in their order, by component.
+        """All added messages, in their order, by component.
 
-        If nobody sent any, as many parts of the shapes of an ``example``.
+        If no device sent a message, the components have the shapes of the ``example``.
         """
-        found = {}
+        made = {}
         for name, array in (self._like or example()).items():
             nothing = self._packed(name, self._rest(name, array))
             sent = iter(self._parts.get(name, ()))
             parts = [next(sent) if there else nothing for there in self.there]
-            found[name] = self._component(name, parts)
-        return found
+            made[name] = self._component(name, parts)
+        return made
 
     def _rest(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         model = (self.broadcast or {}).get(name)

@@ -1,4 +1,4 @@
-"""A client of others, tried before it is audited: what it does wrong, and what it sends."""
+"""Trial calls of somebody else's client before an audit: its errors and its messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.components import NOTHING, Kind, check_listed
+from fedrec_auditor.targets.components import LIST_PADDING, Kind, check_listed
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.transcript import Broadcast
 from fedrec_auditor.targets.wrapped.client import (
@@ -19,27 +19,31 @@ from fedrec_auditor.targets.wrapped.client import (
     History,
     Message,
     own_randomness,
-    place,
+    source_place,
 )
 from fedrec_auditor.targets.wrapped.structure import Structure
 
 _SEED = 20_240_521
 _AGAIN, _SEEDS = 5, 20
 _MORE_ITEMS = 4
-_MODEL = 0.5  # of a broadcast's move that a message follows: a model does by 1, a change by little
-_ALONE = 300  # seconds that a call in a fresh process may take
+_MODEL = 0.5  # share of a move of the broadcast that a message follows: near 1 if it is a model
+_ALONE = 300  # maximum number of seconds of a call in a fresh process
 
 Opening = Callable[[int], tuple[Broadcast | None, Structure | None]]
-Repeated = Callable[[int], Iterator[tuple[int, list[Message]]]]
-"""Messages by round: each round's number, from 1, and what devices of one history send in it."""
+RepeatedMessages = Callable[[int], Iterator[tuple[int, list[Message]]]]
+"""Messages by round: the round's number, from 1, and messages of devices with one history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Findings about a client: kinds of a message's parts, their types in order, and notes.
+    """Findings about a client.
 
-    ``any_items`` says that the client takes a catalogue of another size, too.
-    ``size`` is that of a message, in bytes; ``repeated`` gives more of them, in several rounds.
+    kinds: kind of each part of a message, by name
+    form: type of each part, in order
+    any_items: whether the client also works with a catalogue of another size
+    notes: notes for the report
+    size: size of a message in bytes
+    repeated: returns further messages, of several rounds
     """
 
     kinds: Mapping[str, Kind]
@@ -47,7 +51,7 @@ class Probe:
     any_items: bool
     notes: tuple[str, ...]
     size: int
-    repeated: Repeated
+    repeated: RepeatedMessages
 
 
 def probe(
@@ -61,19 +65,22 @@ def probe(
     claimed: bool,
     drops_out: bool,
 ) -> Probe:
-    """Try a client on some histories, a dozen calls.
+    """Tries a client on some histories, in about a dozen calls.
 
     Parameters
     ----------
-    opening : the first model of so many items, and its structure.
-    kinds : those that are said, by the name of a part; "" is all others.
-    averaged : whether the next model is the mean of messages.
-    fixed : whether the model is made for these items only.
-    claimed : whether a finite epsilon is claimed of the messages.
-    drops_out : whether a device may send none.
+    function : the client's function.
+    opening : returns the first model for a number of items, and its structure.
+    interactions : data from which the histories are taken.
+    kinds : known kinds, by the name of a part; "" stands for all other parts.
+    averaged : whether the next model is the mean of the messages.
+    fixed : whether the model is made for the items of these data only.
+    claimed : whether a finite epsilon is claimed for the messages.
+    drops_out : whether a device may send no message.
 
-    InputError if it raises, if a message is not finite or changes its shape, if it cannot be sent
-    to another process, or if a message depends on what other devices did before.
+    Raises InputError if the client raises, if a message is not finite or changes its shape, if the
+    client cannot be sent to another process, or if a message depends on earlier calls for other
+    devices.
     """
     sizes = np.diff(interactions.ratings.indptr)
     order = np.argsort(sizes, kind="stable")
@@ -90,27 +97,27 @@ def probe(
         if not notes and not _equal(first, trial(histories[0])):
             raise InputError(_shared(function))
         if claimed:
-            notes += _coinless(trial, histories, first)
-    found = {
+            notes += _note_on_seeds(trial, histories, first)
+    all_kinds = {
         name: kinds.get(name)
         or kinds.get("")
         or (Kind.ITEMS if _lists_own(name, tried) else None)
         or trial.kind(name, histories[0], first, averaged=averaged)
         for name in first
     }
-    for name, kind in found.items():
+    for name, kind in all_kinds.items():
         for _, message in tried:
-            where = f"messages of your client ({place(function)})"
+            where = f"messages of your client ({source_place(function)})"
             check_listed(kind, message[name], interactions.n_items, name, where)
     any_items = not fixed and _takes_more(trial, opening, histories[0])
     if not any_items:
         notes.append(
-            f"Your model or client ({place(function)}) is made for {interactions.n_items} "
-            "items: games are played over all of them, and are slower for it."
+            f"Your model or client ({source_place(function)}) is made for {interactions.n_items} "
+            "items: games run with all of these items, and therefore take longer."
         )
     size = sum(part.nbytes for part in first.values())
     return Probe(
-        found,
+        all_kinds,
         trial.client.form,
         any_items,
         tuple(notes),
@@ -122,9 +129,9 @@ def probe(
 def _repeated(
     trial: _Trial, histories: Sequence[History], rounds: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """Messages of devices of the first history in all rounds, and of others in two.
+    """Messages of devices with the first history in all rounds, with other histories in two.
 
-    Each from seeds of its own and with the state that it keeps, at the first model.
+    Every device has its own seeds and state; the broadcast is always the first model.
     """
     for at, history in enumerate(histories):
         states: list[dict[str, Any]] = [{} for _ in range(_AGAIN)]
@@ -135,10 +142,10 @@ def _repeated(
             yield number + 1, [each for each in made if each is not None]
 
 
-def _coinless(trial: _Trial, histories: Sequence[History], first: Message) -> tuple[str, ...]:
-    """A note on messages that no seed changes.
+def _note_on_seeds(trial: _Trial, histories: Sequence[History], first: Message) -> tuple[str, ...]:
+    """A note on messages that do not depend on the seed; empty if some messages do.
 
-    A finite epsilon at delta 0 takes coins that differ from device to device.
+    A finite epsilon at delta 0 requires randomness that differs between devices.
     """
     if not all(_equal(first, trial(histories[0], seed=trial.seed + n)) for n in range(_AGAIN)):
         return ()
@@ -146,14 +153,14 @@ def _coinless(trial: _Trial, histories: Sequence[History], first: Message) -> tu
         if not _equal(trial(history), trial(history, seed=trial.seed + 1)):
             return ()
     return (
-        f"Messages of your client ({place(trial.function)}) are the same whatever its seed: no "
-        "coin of the device hides a history, so that histories with different messages are told "
-        "apart.",
+        f"Messages of your client ({source_place(trial.function)}) do not depend on its seed: no "
+        "randomness of the device hides a history, so that the receiver of messages distinguishes "
+        "histories whose messages differ.",
     )
 
 
 def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
-    """Whether model and client work with items that are new."""
+    """Whether model and client work with more items."""
     more = history.n_items + _MORE_ITEMS
     try:
         model, structure = opening(more)
@@ -167,13 +174,13 @@ def _takes_more(trial: _Trial, opening: Opening, history: History) -> bool:
 
 
 def _lists_own(name: str, tried: Sequence[tuple[History, Message]]) -> bool:
-    """Whether a part lists items: all that a device has met, or as many as fit, and not the whole
+    """Whether a part lists items: all of a device's items, or as many as fit, but not the whole
     catalogue."""
     for history, message in tried:
         ids = message[name]
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(ids) < 2:
             return False
-        inside = (ids >= NOTHING) & (ids < history.n_items)
+        inside = (ids >= LIST_PADDING) & (ids < history.n_items)
         if not inside.all() or len(np.unique(ids)) >= history.n_items:
             return False
         if np.isin(history.items, ids).sum() < min(len(history), len(ids)):
@@ -203,19 +210,19 @@ class _Trial:
         return self.client(history, sent, self.structure, seed, state, where)
 
     def first(self, histories: list[History]) -> tuple[Message, list[History]]:
-        """The first message that is sent, and all histories, its own before others."""
+        """The first message that a device sends, and all histories, the sender's first."""
         for seed in range(_SEED, _SEED + _SEEDS):
             for at, history in enumerate(histories):
                 if (sent := self(history, seed=seed)) is not None:
                     self.seed = seed
                     return sent, [history, *histories[:at], *histories[at + 1 :]]
         raise InputError(
-            f"Expected a message of some device, got None for {len(histories)} histories and "
-            f"{_SEEDS} seeds of each ({place(self.function)}). Let some devices send."
+            f"Expected a message of some device, got None for {len(histories)} histories with "
+            f"{_SEEDS} seeds each ({source_place(self.function)}). Let some devices send."
         )
 
     def kind(self, name: str, history: History, sent: Message, *, averaged: bool) -> Kind:
-        """What this part of a message is, by what it holds and by how it follows the broadcast."""
+        """The kind of this part of a message, from its values and its response to the broadcast."""
         array = sent[name]
         if array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
             return Kind.BITS
@@ -223,7 +230,7 @@ class _Trial:
         if broadcast is None or broadcast.shape != array.shape or broadcast.dtype.kind != "f":
             return Kind.CHANGE
         if averaged:
-            # A mean of messages is the next model: they are models.
+            # The mean of the messages is the next model, so the messages are models.
             return Kind.MODEL
         rng = np.random.default_rng(_SEED)
         scale = float(broadcast.std()) or 1.0
@@ -246,20 +253,21 @@ def _equal(first: Message | None, other: Message | None) -> bool:
 def _unrepeatable(trial: _Trial, history: History) -> str:
     """A note that a client draws from the system; InputError if it keeps something between calls.
 
-    In fresh processes the first message of either is the same, unless it draws from the system.
+    In two fresh processes the first messages are equal, unless the client draws from the system.
     """
     fresh = replace(trial, client=Client(trial.function, drops_out=trial.client.drops_out))
     first, again = (_in_fresh_process(fresh, history) for _ in range(2))
     if _equal(first, again):
         raise InputError(_shared(trial.function))
     return (
-        f"Your client ({place(trial.function)}) draws from the operating system, not from the "
-        "generator that it is given: this audit cannot be repeated to the same numbers."
+        f"Your client ({source_place(trial.function)}) draws from the operating system, not from "
+        "the "
+        "generator that it is given: a repetition of this audit gives other numbers."
     )
 
 
 def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
-    """What the client sends from a process of its own; InputError if it cannot be sent there."""
+    """The client's message in a new process; InputError if the client cannot be sent there."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     executor = ProcessPoolExecutor(max_workers=1)
@@ -268,12 +276,12 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
     except InputError:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}"
         if error.__cause__ is not None:  # the other process's trace, which ends with its error
-            said = str(error.__cause__).strip('"\n').splitlines()[-1]
+            why = str(error.__cause__).strip('"\n').splitlines()[-1]
         raise InputError(
-            f"Expected a client that can be sent to another process, got {said:.140} "
-            f"({place(trial.function)}). Make what it needs inside of it."
+            f"Expected a client that can be sent to another process, got {why:.140} "
+            f"({source_place(trial.function)}). Create the objects that it needs inside of it."
         ) from error
     finally:
         executor.shutdown(kill_workers=True)
@@ -282,7 +290,8 @@ def _in_fresh_process(trial: _Trial, history: History) -> Message | None:
 
 def _shared(function: Function) -> str:
     return (
-        "Expected messages that depend on the device's own data alone, got others after calls for "
-        f"other devices ({place(function)}): the client keeps something between calls. Take a "
-        "fourth parameter, state, a dictionary of the device's own."
+        "Expected messages that depend only on the device's own data, got other messages after "
+        f"calls for other devices ({source_place(function)}): the client keeps something between "
+        "calls. "
+        "Take a fourth parameter, state, a dictionary that belongs to the device."
     )

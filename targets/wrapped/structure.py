@@ -1,4 +1,4 @@
-"""Models and messages of others, taken apart into named arrays and put together again."""
+"""Conversion of somebody else's models and messages into named arrays, and back."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from fedrec_auditor.accountants.errors import InputError
 
 Arrays = Mapping[str, NDArray[Any]]
 SINGLE = "values"
-"""The name of an array that comes alone."""
+"""The name of an array that is not in a container."""
 _DEPTH = 8
-_text = cache(str)  # of dtypes: numpy spells out their names anew each time
+_text = cache(str)  # for dtypes, whose names numpy would compute anew each time
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """How an object is made of arrays: ``build`` makes one like it of other arrays.
+    """Structure of an object that contains arrays.
 
-    ``form`` are its parts in their order, with the type of each; numbers of Python are of one.
+    build: returns an object of the same structure from other arrays
+    form: type of each part by name, in order; all Python numbers count as one type
     """
 
     build: Callable[[Arrays], Any]
@@ -35,10 +36,11 @@ class Structure:
 def take_apart(value: Any, what: str) -> tuple[dict[str, NDArray[Any]], Structure]:
     """The arrays of an object by name, and its structure.
 
-    An array or a tensor alone is called "values"; those of a list by their places; those of a
-    dictionary by their keys, inner ones behind a dot; an inner one without keys is a 0. Sparse
-    matrices are made dense. InputError, with ``what`` the object is, for anything that is no
-    number, for two parts of one name, and for what arrays would not show: masks, stored zeros.
+    A single array or tensor has the name "values". Elements of a list are named by their positions,
+    values of a dictionary by their keys, and inner ones after a dot; an inner dictionary without
+    keys becomes a 0. Sparse matrices become dense. Raises InputError for data that are not numbers,
+    for two parts of one name, and for information that arrays would not contain: masks, and stored
+    zeros. ``what`` names the object in errors.
 
     >>> arrays, structure = take_apart({"item": [np.zeros(2), np.ones(3)], "n": 4}, "a message")
     >>> {name: array.shape for name, array in arrays.items()}
@@ -71,14 +73,14 @@ def _apart(
         }
         if name and not inner:
             arrays[f"{name}."] = np.zeros(1)
-        return lambda found: {key: make(found) for key, make in inner.items()}
+        return lambda given: {key: make(given) for key, make in inner.items()}
     if isinstance(value, list | tuple) and depth and not _plain_numbers(value):
         kind = type(value) if type(value) in (list, tuple) else list
         members = [
             _apart(each, f"{name}.{at}" if name else str(at), arrays, form, what, depth - 1)
             for at, each in enumerate(value)
         ]
-        return lambda found: kind(make(found) for make in members)
+        return lambda given: kind(make(given) for make in members)
     own = name or SINGLE
     if own in arrays:
         raise InputError(f"Expected one part called {own!r} in {what}, got two. Rename one.")
@@ -87,10 +89,10 @@ def _apart(
     arrays[own] = array.reshape(1) if array.ndim == 0 else array
     if _is_tensor(value):
         dtype, device = value.dtype, value.device
-        return lambda found: sys.modules["torch"].as_tensor(
-            np.array(found[own]).reshape(shape), dtype=dtype, device=device
+        return lambda given: sys.modules["torch"].as_tensor(
+            np.array(given[own]).reshape(shape), dtype=dtype, device=device
         )
-    return lambda found: np.array(found[own]).reshape(shape)
+    return lambda given: np.array(given[own]).reshape(shape)
 
 
 def _plain_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
@@ -102,7 +104,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _array(value: Any, name: str, what: str) -> NDArray[Any]:
-    """The numbers of one part, in float32 if they are so, whole numbers and bits as they are."""
+    """The numbers of one part; half precision becomes float32, other types do not change."""
     if _is_tensor(value):
         tensor = value.detach().cpu()
         torch = sys.modules["torch"]
@@ -112,8 +114,8 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
         value = made(value)
         if value.nnz != value.count_nonzero():
             raise InputError(
-                f"Expected no stored zeros in {name!r} of {what}: they tell where a thing is, and "
-                "are not looked at. Drop them by eliminate_zeros()."
+                f"Expected no stored zeros in {name!r} of {what}, got some: their positions are "
+                "data that the audit does not see. Drop them by eliminate_zeros()."
             )
         value = value.toarray()
     elif np.ma.isMaskedArray(value):
@@ -128,6 +130,6 @@ def _array(value: Any, name: str, what: str) -> NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise InputError(
             f"Expected numbers as {name!r} of {what}, got {value!r:.60} ({array.dtype}). "
-            "Leave out what is no number, or give its code."
+            "Leave out data that are not numbers, or give their codes."
         )
     return array.astype(np.float32) if array.dtype == np.float16 else array

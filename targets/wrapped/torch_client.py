@@ -1,4 +1,4 @@
-"""A client of a torch module: local steps on a loss, and what changes is sent."""
+"""A client that trains a torch module by local steps on a loss, and sends the parameters."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ _STEP = 1 / 2048  # seconds
 
 
 class TorchClient:
-    """A client of a torch module, to be given to ``audit_system`` or ``wrap_system``.
+    """A client of a torch module, for ``audit_system`` or ``wrap_system``.
 
-    What is sent are the shared parameters after the local steps, buffers of numbers included.
+    The client sends the shared parameters after the local steps, including buffers of floats.
     ``initial`` is the first model.
 
     Parameters
     ----------
     model : a module, or a function of the number of items that makes one (games on small
         catalogues are faster).
-    loss : ``loss(module, history, rng)``, a scalar tensor; called once a local step.
-    optimizer : of parameters, such as ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
+    loss : ``loss(module, history, rng)``, a scalar tensor; called once per local step.
+    optimizer : a function that makes an optimizer from parameters, such as
+        ``lambda parameters: torch.optim.SGD(parameters, lr=0.1)``.
+    local_steps : number of steps per round.
     private : beginnings of names of parameters that stay on the device, from round to round.
-    protect : ``protect(changes, rng)`` clips and adds noise to what is sent: the changes of the
-        shared parameters, by name.
+    protect : ``protect(changes, rng)`` clips the changes of the shared parameters, by name, and
+        adds noise to them.
 
-    InputError for what is no module, and for no local steps.
+    Raises InputError if ``model`` is neither a module nor a function, or without local steps.
     """
 
     def __init__(
@@ -53,23 +55,23 @@ class TorchClient:
         if not (isinstance(model, nn.Module) or callable(model)):
             raise InputError(
                 f"Expected a torch module, or a function of the number of items that makes one, "
-                f"got {model!r:.60}. Give a subclass of torch.nn.Module that is made."
+                f"got {model!r:.60}. Give an instance of a subclass of torch.nn.Module."
             )
         if local_steps < 1:
             raise InputError(f"Expected local_steps >= 1, got {local_steps}. Give a number.")
         self._model, self._loss, self._optimizer = model, loss, optimizer
         self._steps, self._private, self._protect = local_steps, tuple(private), protect
-        self.__wrapped__ = loss  # whose place errors name
+        self.__wrapped__ = loss  # so that errors name the place of the loss
         self._made: dict[int, torch.nn.Module] = {}
 
     @property
     def upload_seconds(self) -> float:
-        """What a message is taken to cost: so much a step."""
+        """Estimated time to compute a message, in seconds: a constant per local step."""
         return (1 + self._steps) * _STEP
 
     @property
     def initial(self) -> Arrays | Callable[[int], Arrays]:
-        """The first model: the module's own where it is given, else made for a number of items."""
+        """The first model: the given module's parameters, or else a function of the item number."""
         from torch import nn
 
         if isinstance(self._model, nn.Module):
@@ -79,9 +81,9 @@ class TorchClient:
     def __call__(
         self, history: History, model: Arrays, rng: np.random.Generator, state: dict[str, Any]
     ) -> Arrays:
-        """Local steps from ``model``, and the parameters after them, without those kept.
+        """Runs local steps from ``model`` and returns the shared parameters after them.
 
-        A device without data sends what it was given.
+        A device without data takes no step.
         """
         import torch
 
@@ -89,7 +91,7 @@ class TorchClient:
         module.train()
         with torch.no_grad():
             for name, tensor in self._tensors(module):
-                known = state.get(name) if self._kept(name) else model[name]
+                known = state.get(name) if self._is_private(name) else model[name]
                 if known is not None:
                     tensor.copy_(torch.from_numpy(np.array(known)))
         steps = self._steps if len(history) else 0
@@ -99,7 +101,7 @@ class TorchClient:
             value: Any = self._loss(module, history, rng)
             value.backward()
             optimizer.step()
-        state.update({n: _numbers(t) for n, t in self._tensors(module) if self._kept(n)})
+        state.update({n: _numbers(t) for n, t in self._tensors(module) if self._is_private(n)})
         after = _arrays(self._shared(module))
         if self._protect is None:
             return after
@@ -108,11 +110,11 @@ class TorchClient:
         return {name: model[name] + np.asarray(sent[name]) for name in after}
 
     def first(self, n_items: int) -> Arrays:
-        """The shared parameters of a module for so many items, before any step."""
+        """The shared parameters of a module for ``n_items`` items, before any step."""
         return _arrays(self._shared(self._module(n_items)))
 
     def _module(self, n_items: int) -> torch.nn.Module:
-        """A copy of the module for so many items, as it was when it was made."""
+        """A copy of the untrained module for ``n_items`` items."""
         from torch import nn, random
 
         if isinstance(self._model, nn.Module):
@@ -123,7 +125,7 @@ class TorchClient:
                 self._made[n_items] = self._model(n_items)
         return copy.deepcopy(self._made[n_items])
 
-    def _kept(self, name: str) -> bool:
+    def _is_private(self, name: str) -> bool:
         return name.startswith(self._private) if self._private else False
 
     def _tensors(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -132,7 +134,7 @@ class TorchClient:
                 yield name, tensor
 
     def _shared(self, module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-        return ((n, t) for n, t in self._tensors(module) if not self._kept(n))
+        return ((n, t) for n, t in self._tensors(module) if not self._is_private(n))
 
 
 wrap_torch = TorchClient

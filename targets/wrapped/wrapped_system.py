@@ -1,4 +1,4 @@
-"""A system of others, by its client and its server as callables, as a target."""
+"""A target made of somebody else's client and server, which are given as callables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Horizon, Scope, Vantage
-from fedrec_auditor.accountants.theorems.neighbours import charge
+from fedrec_auditor.accountants.theorems.neighbours import charged_event
 from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind
 from fedrec_auditor.targets.compute import DEFAULT, Compute
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -35,13 +35,13 @@ from fedrec_auditor.targets.systems.base import (
     RATE,
     Evaluation,
     Model,
+    NoScores,
     Origin,
     Population,
-    Reported,
+    ReportedFigure,
     ScopedClaim,
-    Unscored,
 )
-from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
 from fedrec_auditor.targets.transcript import Broadcast, HistoriesRefused, Public, Round, Uploads
 from fedrec_auditor.targets.wrapped.client import (
     Client,
@@ -50,12 +50,12 @@ from fedrec_auditor.targets.wrapped.client import (
     Message,
     Packing,
     check_parts,
-    expecting,
+    foreign_call,
     own_randomness,
-    place,
-    takes,
+    requires_arguments,
+    source_place,
 )
-from fedrec_auditor.targets.wrapped.probe import Repeated, probe
+from fedrec_auditor.targets.wrapped.probe import RepeatedMessages, probe
 from fedrec_auditor.targets.wrapped.structure import Structure, take_apart
 
 if TYPE_CHECKING:
@@ -63,30 +63,31 @@ if TYPE_CHECKING:
 
 _SEEDS = 2**63
 _CALL, _BYTES = 1 / 4096, 2.0**28
-"""Seconds of a call whose client says no other, and bytes of a message that take another one."""
+"""Seconds of a call by default, and bytes of a message that take one more second."""
 _TRIED = 20
 UNTITLED = "your-system"
 PRESENCE = "presence of the device"
-"""What the part of a message is called that says whether there is one."""
+"""Name of the part of a message that states whether the device sent a message."""
 NO_PROOF = (
-    "no proof was given. Give one as proof=EVENT, the dp-accounting event of what one round "
-    "releases, such as GaussianDpEvent(deviation / norm that an upload is clipped to)."
+    "no proof was given. Give one as proof=EVENT, the dp-accounting event of the release of one "
+    "round, such as GaussianDpEvent(deviation of the noise / clipping norm of an upload)."
 )
 RELEASED = (
-    "what is sent is no more than the event of its proof says: each unit's contribution is clipped "
-    "to the norm that multipliers are of, and all of it has that noise, new in every round"
+    "clients send only data that the event of the proof covers: each unit's contribution is "
+    "clipped to the norm that the noise multipliers refer to, and all of it has this noise, drawn "
+    "anew in every round"
 )
-"""The assumption of a caller's proof about the code."""
+"""The assumption about the code on which a caller's proof rests."""
 NOT_USED = (
-    "The proof was not used, as no claim says of whom it speaks, for a round or more. State one, "
-    'such as claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
+    "The proof was not used, as no claim states its unit for a round or more. State one, such as "
+    'claim=Claim(epsilon=math.inf, delta=1e-5, unit="user", horizon="round").'
 )
 PROVED = (Horizon.ROUND, Horizon.TRAINING)
-"""The horizons of which a proof may speak."""
+"""The possible horizons of a proof."""
 
 
 _SEVERAL = Range(
-    "[2, inf)", "of at least 2, of which the claims speak, or None where of any", whole=True
+    "[2, inf)", "of at least 2, the population of the claims, or None for any", whole=True
 )
 
 
@@ -94,27 +95,37 @@ _SEVERAL = Range(
 class WrappedSystem(System):
     """A federated recommender of which only callables are known.
 
-    ``client(history, model, rng)``, with a fourth parameter for the device's own ``state``, gives
-    what a device uploads: an array, a list or a dictionary of arrays, of numpy or torch.
-    ``model`` is the first one, of the same kinds, or a function of the number of items that makes
-    it; None where nothing is broadcast. ``server(model, uploads)``, with a third parameter for a
-    generator, gives the next model; without it messages of ``kinds`` model are averaged, changes
-    are averaged and added. ``share`` of the users, drawn anew, send in every round.
-    ``n_items`` is the number of items that model and client are made for, None for any.
-
-    ``kinds`` say what the parts of a message are, ``stated`` what is claimed, ``route`` what the
-    protocol shows to the strongest adversary, ``settings`` the numbers that are public. ``proof``
-    are events of the claims' unit, to their vantage, by horizon, as dp-accounting documents them: a
-    multiplier of noise is over the norm that the unit's contribution is clipped to, so under
-    replacement it counts half (``theorems.neighbours.charge``). They are of the system at its full
-    length, however much a game shortens it. ``scores(model, history)`` are those of all items.
-    ``upload_seconds`` are what a message costs, as declared, or by its ``upload_bytes`` where they
-    are 0; ``obeys`` says that devices take any model from the server. ``users`` is the number of
-    users that ``stated`` speaks of, None for any. A device that ``drops_out`` sends None: in a
-    training no message that round, and ``PRESENCE`` tells who sent one, even beside a secure sum;
-    ``upload`` gives it as a part of messages, whose other parts move nothing then. ``rows(items)``
-    are the rows of these items in tables, (k,) or (k, h), by a function that is public. ``form``
-    are the types of a message's parts, in their order. ``written`` is what else the owner wrote.
+    client: ``client(history, model, rng)``, with a fourth parameter for the device's own ``state``,
+        returns a device's upload: an array, a list or a dictionary of arrays, of numpy or torch
+    model: the first model, in one of these forms, or a function of the number of items that makes
+        it; None if the server broadcasts nothing
+    server: ``server(model, uploads)``, with a third parameter for a generator, returns the next
+        model; without a server, messages of kind model are averaged, and changes are averaged and
+        added to the model
+    rounds: number of rounds
+    share: share of the users who send in a round, drawn anew in every round
+    n_items: number of items for which model and client are made, None for any
+    title: name of the system
+    stated: the claims on the system
+    kinds: kind of each part of a message, by name; "" stands for all other parts
+    route: strongest vantage that the protocol gives to an adversary
+    settings: the public numbers, by name
+    proof: events for the claims' unit and vantage, by horizon, as dp-accounting documents them: a
+        noise multiplier is relative to the norm to which the unit's contribution is clipped, so
+        under replacement it counts half (``theorems.neighbours.charge``). The events are those of
+        the system with all its rounds, even if a game shortens it
+    scores: ``scores(model, history)`` returns the scores of all items
+    upload_seconds: declared time to compute a message, 0 for an estimate
+    upload_bytes: bytes of a message
+    obeys: whether devices accept any model from the server
+    users: number of users for which the claims are stated, None for any
+    drops_out: whether a device may send None, which means no message in that round. ``PRESENCE``
+        reveals who sent a message, even together with a secure sum. ``upload`` returns ``PRESENCE``
+        as a part of the messages, whose other parts then do not move the model
+    rows: ``rows(items)``, a public function, returns the rows of these items in tables, (k,) or
+        (k, h)
+    form: types of a message's parts, in their order
+    written: further objects that the owner wrote, for the digest
     """
 
     client: Function
@@ -140,7 +151,7 @@ class WrappedSystem(System):
     written: tuple[Any, ...] = ()
     paper: str = "your own system"
     evaluation: ClassVar[Evaluation] = Evaluation()
-    reported: ClassVar[tuple[Reported, ...]] = ()
+    reported: ClassVar[tuple[ReportedFigure, ...]] = ()
 
     def __post_init__(self) -> None:
         check(self)
@@ -156,33 +167,37 @@ class WrappedSystem(System):
                 f"Expected a title of {TITLED}, got {self.title!r:.60}. Give another one."
             )
         scopes = [scoped.claim.scope for scoped in self.stated]
-        spoken = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
-        if self.proof and len(spoken) > 1:
+        claimed = {(scope.unit, scope.adjacency, scope.vantage) for scope in scopes}
+        if self.proof and len(claimed) > 1:
             raise InputError(
-                "Expected claims of one unit, adjacency and vantage beside a proof, got "
-                f"{'; '.join(sorted(' / '.join(each) for each in spoken))}. "
+                "Expected claims of one unit, adjacency and vantage with a proof, got "
+                f"{'; '.join(sorted(' / '.join(each) for each in claimed))}. "
                 "Audit each with its own proof."
             )
         for event in self.proof.values():
-            for _, adjacency, _ in spoken:
-                charge(event, adjacency)
+            for _, adjacency, _ in claimed:
+                charged_event(event, adjacency)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.title!r}, rounds={self.rounds}, {self.digest[:16]})"
 
     @property
     def steerable(self) -> bool:
-        """Devices obey, if they hear a model; all are asked in every round, and keep nothing."""
-        return (self.obeys or self.model is None) and self.share == 1 and not takes(self.client, 4)
+        """Whether devices obey or get no model, all send in every round, and none keeps a state."""
+        return (
+            (self.obeys or self.model is None)
+            and self.share == 1
+            and not requires_arguments(self.client, 4)
+        )
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """The assumption that no more is sent than the caller's proof says."""
-        return (RELEASED,) if self.proof and not self.unused else ()
+        """The assumption of the caller's proof about the messages, if a proof is used."""
+        return (RELEASED,) if self.proof and not self.unused_proof else ()
 
     @property
-    def unused(self) -> str:
-        """The note on a proof that is not used; empty where one is, or none was given."""
+    def unused_proof(self) -> str:
+        """A note on a proof that is not used; "" if it is used, or if no proof was given."""
         scopes = [scoped.claim.scope for scoped in self.stated]
         proved = ((scope, replace(scope, horizon=at)) for scope in scopes for at in self.proof)
         used = any(scope.covers(each) for scope, each in proved)
@@ -190,25 +205,25 @@ class WrappedSystem(System):
 
     @property
     def unproved(self) -> str:
-        """That the caller gave no proof, and how to give one."""
+        """A note that the caller gave no proof, and how to give one; "" with a proof."""
         return "" if self.proof else NO_PROOF
 
     @property
     def name(self) -> str:
-        """Its title."""
+        """The system's title."""
         return self.title
 
     @property
     def origin(self) -> Origin:
-        """Callables of others."""
+        """Origin of the callables: somebody else wrote them."""
         return Origin(others=True, users=self.users, share=self.share)
 
     def tried(self, interactions: Interactions) -> tuple[WrappedSystem, tuple[str, ...]]:
-        """The system with what calls of its client show, and what an auditor should know of them.
+        """The system with facts from calls of its client, and notes on these calls.
 
-        InputError for a client that cannot be audited, see ``probe``.
+        Raises InputError for a client that cannot be audited, see ``probe``.
         """
-        found = probe(
+        facts = probe(
             self.client,
             self.opening,
             interactions,
@@ -220,18 +235,18 @@ class WrappedSystem(System):
         )
         known = replace(
             self,
-            kinds=found.kinds,
-            form=found.form,
-            n_items=self.n_items if found.any_items else interactions.n_items,
-            upload_bytes=found.size,
+            kinds=facts.kinds,
+            form=facts.form,
+            n_items=self.n_items if facts.any_items else interactions.n_items,
+            upload_bytes=facts.size,
             upload_seconds=self.upload_seconds
-            or getattr(self.client, "upload_seconds", _CALL) + found.size / _BYTES,
+            or getattr(self.client, "upload_seconds", _CALL) + facts.size / _BYTES,
         )
-        believed, doubt = known.doubted(found.repeated)
-        return believed, (*found.notes, *filter(None, (doubt, self.unused)))
+        believed, doubt = known.without_refuted_proofs(facts.repeated)
+        return believed, (*facts.notes, *filter(None, (doubt, self.unused_proof)))
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Calls of the client, and its messages."""
+        """Cost of the client's calls, and size of its messages."""
         return {
             "senders": max(1, round(self.share * interactions.n_users)),
             "numbers": self.upload_bytes // 4,
@@ -241,47 +256,47 @@ class WrappedSystem(System):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the callables and the model: their code, and the files that they are in."""
+        """SHA-256 of the callables and the model: their code, and the files that contain it."""
         code = self.client, self.server, self.model, self.scores, self.rows
         numbers = self.rounds, self.share, self.obeys, self.users, self.drops_out
-        found = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
+        digest = hashlib.sha256(cloudpickle.dumps((*code, *numbers)))
         for part in map(inspect.unwrap, (*code, *self.written)):
             try:
                 file = inspect.getsourcefile(part if inspect.isroutine(part) else type(part))
             except TypeError:
                 continue
             if file is not None and Path(file).is_file():
-                found.update(Path(file).read_bytes())
-        return found.hexdigest()
+                digest.update(Path(file).read_bytes())
+        return digest.hexdigest()
 
     @property
     def catalogue(self) -> int | None:
-        """Number of items that model and client are made for; None for any."""
+        """Number of items for which model and client are made; None for any."""
         return self.n_items
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What the caller states."""
+        """The claims that the caller states."""
         return self.stated
 
     def event(self, scope: Scope, population: Population) -> DpEvent:
-        """The caller's event of the least horizon that includes the scope's, in claims' scopes.
+        """The caller's event of the shortest horizon that includes the scope's horizon.
 
-        Charged under the claims' adjacency, which covers the scope's. Non-private where no claim
-        covers the scope or no event reaches so far.
+        The event is charged under the claims' adjacency, which covers the scope's. It is
+        non-private if no claim covers the scope, or if no event has a horizon that long.
         """
         for horizon in PROVED:
             wider = replace(scope, horizon=horizon)
             claims = [s.claim.scope for s in self.stated if s.claim.scope.covers(wider)]
             if horizon in self.proof and wider.covers(scope) and claims:
-                return charge(self.proof[horizon], claims[0].adjacency)
+                return charged_event(self.proof[horizon], claims[0].adjacency)
         return super().event(scope, population)
 
-    def doubted(self, repeated: Repeated) -> tuple[WrappedSystem, str]:
-        """The system as it is believed after messages of one history, and what is doubted."""
+    def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[WrappedSystem, str]:
+        """The system without proofs that messages of one history refute, and a note on these."""
         return self, ""
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows of a run: the settings that are said to be public."""
+        """Public knowledge of a run, with the settings that the caller states as public."""
         return Public(
             algorithm=self.title,
             n_users=interactions.n_users,
@@ -292,21 +307,21 @@ class WrappedSystem(System):
         )
 
     def _rows(self, n_items: int) -> NDArray[np.int64] | None:
-        """The rows of all items in tables, (n_items, h); InputError for what are none."""
+        """The rows of all items in tables, (n_items, h); InputError for invalid rows."""
         if self.rows is None:
             return None
-        with expecting(f"rows of {n_items} items", self.rows, "Mend the map."):
-            found = np.asarray(self.rows(np.arange(n_items)))
-        whole = found.dtype.kind in "iu" and found.size and found.min() >= 0
-        if not whole or found.shape[0] != n_items or found.ndim > 2:
+        with foreign_call(f"rows of {n_items} items", self.rows, "Mend the map."):
+            rows = np.asarray(self.rows(np.arange(n_items)))
+        whole = rows.dtype.kind in "iu" and rows.size and rows.min() >= 0
+        if not whole or rows.shape[0] != n_items or rows.ndim > 2:
             raise InputError(
                 f"Expected rows of {n_items} items, whole numbers from 0, of shape (k,) or (k, h), "
-                f"got {found.dtype} of shape {found.shape} ({place(self.rows)}). Mend the map."
+                f"got {rows.dtype} of shape {rows.shape} ({source_place(self.rows)}). Mend the map."
             )
-        return found.reshape(n_items, -1).astype(np.int64)
+        return rows.reshape(n_items, -1).astype(np.int64)
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Rounds of messages, each sender's from a seed and a state of its own."""
+        """Rounds of messages; every sender has its own seed and its own state."""
         model, structure = self.opening(interactions.n_items)
         client, n_users = (
             Client(self.client, form=self.form, drops_out=self.drops_out),
@@ -331,26 +346,26 @@ class WrappedSystem(System):
                 kept = yield Round(model, Uploads(users[there], packing.components()), clear)
                 assert kept is not None
                 model = self._next(model, structure, kept.uploads, client.structure, rng)
-        return Trained(release=model, arrays=dict(model or {}))
+        return TrainingResult(release=model, arrays=dict(model or {}))
 
     def opening(self, n_items: int) -> tuple[Broadcast | None, Structure | None]:
-        """The first model and its structure, for a catalogue of so many items."""
+        """The first model and its structure, for a catalogue of ``n_items`` items."""
         if self.model is None:
             return None, None
         made = self.model
         if callable(made):
             what = f"a model of {n_items} items from your function"
-            with expecting(what, made, "Mend it, or give the first model itself."):
+            with foreign_call(what, made, "Mend it, or give the first model itself."):
                 made = made(n_items)
         elif self.n_items is not None and n_items != self.n_items:
             raise InputError(
-                f"Expected data of {self.n_items} items, for which the model is made, got "
+                f"Expected data with {self.n_items} items, for which the model is made, got "
                 f"{n_items}. Give a function that makes a model for any number of items."
             )
         return take_apart(made, "your model")
 
     def kind_of(self, name: str) -> Kind:
-        """What the messages of this component are: as said of it, else of all."""
+        """The kind of the messages' component ``name``: as given for it, or else for all."""
         return self.kinds.get(name, self.kinds.get("", Kind.CHANGE))
 
     def _next(
@@ -361,25 +376,25 @@ class WrappedSystem(System):
         like: Structure | None,
         rng: Generator,
     ) -> Broadcast | None:
-        """The next model: by the server, else by the mean of messages of the model's parts."""
+        """The next model: the server's, or else from the mean of messages of the model's parts."""
         if model is None or structure is None or like is None:
             return model
         if self.server is None:
             count = len(uploads.users)
-            found = dict(model)
+            updated = dict(model)
             for name, part in uploads.components.items():
-                if name in found and part.shape == found[name].shape:
+                if name in updated and part.shape == updated[name].shape:
                     mean = part.total() / count
-                    old = 0 if part.kind is Kind.MODEL else found[name]
-                    found[name] = (old + mean).astype(found[name].dtype)
-            return found
-        more = (rng,) if takes(self.server, 3) else ()
-        with expecting("the next model from your server", self.server, "Mend the server."):
-            made = self.server(structure.build(model), Received(uploads, like), *more)
-        what = f"the model of your server ({place(self.server)})"
+                    old = 0 if part.kind is Kind.MODEL else updated[name]
+                    updated[name] = (old + mean).astype(updated[name].dtype)
+            return updated
+        more = (rng,) if requires_arguments(self.server, 3) else ()
+        with foreign_call("the next model from your server", self.server, "Mend the server."):
+            made = self.server(structure.build(model), ReceivedUploads(uploads, like), *more)
+        what = f"the model of your server ({source_place(self.server)})"
         arrays, _ = take_apart(made, what)
         shapes = {name: array.shape for name, array in model.items()}
-        check_parts(arrays, shapes, what, "", "Return a model like the one that it was given.")
+        check_parts(arrays, shapes, what, "", "Return a model of the same form as the given one.")
         return arrays
 
     def upload(
@@ -390,9 +405,9 @@ class WrappedSystem(System):
         size: int = 1,
         compute: Compute = DEFAULT,
     ) -> Uploads:
-        """Messages of devices that have not sent before, each from a seed of its own.
+        """Messages of devices that have not sent before, each with its own seed.
 
-        HistoriesRefused where the client fails at some of them.
+        Raises HistoriesRefused if the client fails on some of the histories.
         """
         _, structure = self.opening(profiles.n_items)
         client = Client(self.client, form=self.form, drops_out=self.drops_out)
@@ -418,8 +433,8 @@ class WrappedSystem(System):
     def client_code(
         self, profiles: Interactions, broadcast: Broadcast | None
     ) -> tuple[Callable[[Any, Generator], Any], list[Any]] | None:
-        """The client at this broadcast; see ``Target``."""
-        if self.drops_out or takes(self.client, 4):
+        """The client's function for this broadcast; see ``Target``."""
+        if self.drops_out or requires_arguments(self.client, 4):
             return None
         _, structure = self.opening(profiles.n_items)
         model = None if broadcast is None or structure is None else structure.build(broadcast)
@@ -436,7 +451,7 @@ class WrappedSystem(System):
         broadcast: Broadcast | None,
         like: History,
     ) -> Message:
-        """A message, for its shapes: of this history, of all items, or else of one."""
+        """A message, for its shapes: of this history, else of all items, else of one item."""
         every, raised = np.arange(like.n_items), ""
         for items in (like.items, every, *every[:_TRIED, None]):
             times = None if like.timestamps is None else np.zeros(len(items), np.int64)
@@ -444,20 +459,21 @@ class WrappedSystem(System):
             history = replace(like, items=items, ratings=ratings, timestamps=times)
             try:
                 for seed in range(_TRIED):
-                    sent = client(history, broadcast, structure, seed, {}, " of items made up")
+                    sent = client(history, broadcast, structure, seed, {}, " of invented items")
                     if sent is not None:
                         return sent
             except InputError as error:
-                raised = f" At some it fails: {error}"
+                raised = f" It fails on some of them: {error}"
         raise InputError(
-            f"Expected a message of some device, got None for {_TRIED} histories from your client "
-            f"({place(self.client)}). Let some devices send.{raised}"
+            f"Expected a message of some device, got None from your client "
+            f"({source_place(self.client)}) "
+            f"for {_TRIED} histories. Let some devices send.{raised}"
         )
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Those of the caller's function; Unscored without one."""
+        """Scores by the caller's function; Unscored without one."""
         if self.scores is None:
-            raise Unscored(
+            raise NoScores(
                 "Expected a function scores(model, history) to measure utility, got none. "
                 "Give one that scores all items."
             )
@@ -475,10 +491,10 @@ def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> Dense:
     return Dense(np.array(values)[:, None], Kind.BITS)
 
 
-class Received(Sequence[Any]):
-    """One round's messages as the server of others reads them: each in the client's own form.
+class ReceivedUploads(Sequence[Any]):
+    """One round's messages for somebody else's server, each in the client's own form.
 
-    Made one by one when they are asked for, so that a round of large tables fits into memory.
+    A message is built on access, so that a round of large tables fits into memory.
     """
 
     def __init__(self, uploads: Uploads, structure: Structure) -> None:
@@ -492,6 +508,6 @@ class Received(Sequence[Any]):
             return [self[each] for each in range(*place.indices(len(self)))]
         if not -len(self) <= place < len(self):
             raise IndexError(place)
-        one = np.array([place % len(self)])
-        parts = {n: c.dense(one)[0] for n, c in self._uploads.components.items()}
+        client = np.array([place % len(self)])
+        parts = {n: c.dense(client)[0] for n, c in self._uploads.components.items()}
         return self._structure.build(parts)

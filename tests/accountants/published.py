@@ -1,4 +1,4 @@
-"""Epsilons that others have published, or that closed forms give, with where each stands.
+"""Epsilons that others published or that closed forms give, each with its source.
 
 Data only: ``test_published.py`` computes each of them again without the accountants, so that a
 figure remembered wrongly shows, and then asks the accountants. "From memory" in a source says that
@@ -25,7 +25,7 @@ from tests.contracts.events import PRESENCE, SCOPE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """The least epsilon there is: tight accountants give it, all others no less."""
+    """The exact epsilon: tight accountants give it, and all other accountants no less."""
 
     event: DpEvent
     delta: float
@@ -88,7 +88,7 @@ GAUSSIANS = tuple(
             "Balle and Wang 2018, calibration of their published code at (1, 1e-5), from memory",
         ),
         (37.30631634816464, 100, 1e-5, 1.0, "the same, a hundred times at ten times the noise"),
-        # sqrt(2 ln(1.25/delta))/eps suffices below eps = 1, with room, and does not above.
+        # sqrt(2 ln(1.25/delta))/eps is more than enough below eps = 1, and not enough above.
         (_CLASSIC, 1, 1e-5, 0.7509769568672047, f"classic noise for 1; {_BALLE_WANG}"),
         (2 * _CLASSIC, 1, 1e-5, 0.3525724918666094, f"classic noise for 0.5; {_BALLE_WANG}"),
         (_CLASSIC / 10, 1, 1e-5, 10.39388238122228, f"classic noise for 10; {_BALLE_WANG}"),
@@ -96,7 +96,7 @@ GAUSSIANS = tuple(
     )
 )
 
-# (uses, epsilon of each, i): (k - 2 i) eps holds at the delta_i of the theorem, and no less does.
+# (uses, epsilon of each, i): (k - 2 i) eps holds at the delta_i of the theorem, and no less holds.
 KAIROUZ_OH_VISWANATH = (
     (10, 0.5, 1),
     (10, 0.5, 3),
@@ -109,7 +109,7 @@ KAIROUZ_OH_VISWANATH = (
 )
 """Kairouz, Oh and Viswanath 2015, Theorem 3.3, eq. 9 at delta 0."""
 
-# Unlike epsilons e1 >= e2 and delta below the mass of the second atom: a closed form.
+# Different epsilons e1 >= e2 and delta below the mass of the second atom: a closed form.
 MURTAGH_VADHAN = ((1.0, 0.5, 0.01), (3.0, 0.1, 1e-3), (0.2, 0.19, 1e-5), (40.0, 2.0, 1e-9))
 """Murtagh and Vadhan 2016, Theorem 1.5 for k = 2: (1 - e^(eps - e1 - e2)) h1 h2 = delta."""
 
@@ -145,7 +145,7 @@ MOMENTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """What another library says of n Poisson-sampled Gaussians, present or absent: from above.
+    """An upper bound of another library for n Poisson-sampled Gaussians, present or absent.
 
     ``error`` is by how much it is above the truth, at most, as it says itself; None for Renyi's.
     """

@@ -1,4 +1,4 @@
-"""The second route is right where it speaks, and an accountant that is below it is told."""
+"""The independent floor is right, and an accountant below it raises an error."""
 
 from __future__ import annotations
 
@@ -66,14 +66,15 @@ COMPOSED = st.lists(st.tuples(MECHANISMS, st.integers(1, 3000)), min_size=1, max
 @settings(max_examples=25)
 @given(COMPOSED, st.one_of(st.just(0.0), st.floats(-11, -0.3).map(lambda x: 10**x)))
 def test_accountants_agree_with_each_other_and_with_the_floor(event: DpEvent, delta: float) -> None:
-    """Who uses less of an event never proves more; the loss accountant uses all of it."""
+    """An accountant that uses less of an event never proves more; the loss accountant uses all."""
     bounds = {
         type(a): a.bound(event, delta=delta, scope=SCOPE) for a in ACCOUNTANTS if a.supports(event)
     }
     cross_check(event, bounds.values())
     for less, more in ((Optimal, Pure), (Pld, Optimal), (Pld, Rdp)):
         if less in bounds and more in bounds:
-            # The loss accountant works on a grid: it may be above what is enumerated by that.
+            # The loss accountant works on a grid, which may put it above an enumerated epsilon by
+            # that much.
             slack = 1e-2 if less is Pld else 1e-6
             low, high = bounds[less].epsilon, bounds[more].epsilon
             assert low <= high * (1 + slack) + slack, f"{less.__name__} is above {more.__name__}"

@@ -1,4 +1,4 @@
-"""Verdicts, and the words for numbers, are made in ``accountants/verdict.py`` alone."""
+"""Only ``accountants/verdict.py`` makes verdicts and the labels of numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = {str(word) for kind in (Verdict, Arithmetic) for word in kind}
 def made(source: str) -> list[int]:
     """Lines that make a judgement or use a verdict as a value.
 
-    To compare with one, to look one up, to order them and to read their meaning is no making.
+    Comparing with a verdict, looking one up, ordering them and reading their meaning do not count.
     """
     if not any(word in source for word in ("Judgement", *KINDS, *WORDS)):
         return []
@@ -41,7 +41,7 @@ def made(source: str) -> list[int]:
             return node in parent.keys
         return isinstance(parent, ast.Compare | ast.Subscript | ast.Attribute | ast.Expr)
 
-    def found() -> Iterator[int]:
+    def judging_lines() -> Iterator[int]:
         for node in ast.walk(tree):
             call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             if call and node.func.id in ("Judgement", *KINDS):
@@ -55,7 +55,7 @@ def made(source: str) -> list[int]:
             if (member or word) and not harmless(node):
                 yield node.lineno
 
-    return sorted(set(found()))
+    return sorted(set(judging_lines()))
 
 
 def test_no_verdict_is_made_elsewhere() -> None:

@@ -1,4 +1,4 @@
-"""Published figures: computed again without the accountants, then asked of the accountants."""
+"""Published epsilons, computed again without the accountants and then by the accountants."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_the_sum_over_whole_orders_is_the_integral(rate: float, noise: float, or
 def from_below(
     cdf: Callable[[Vector], Vector], count: int, delta: float, step: float, reach: float
 ) -> float:
-    """An epsilon that ``count`` uses do not keep at ``delta``: losses rounded down, convolved.
+    """An epsilon that ``count`` uses exceed at ``delta``: losses rounded down and convolved.
 
     ``cdf`` is that of one loss under the first law; only losses within +-reach count.
     """
@@ -174,7 +174,7 @@ def from_below(
 
 
 def sampled_cdf(rate: float, noise: float) -> Callable[[Vector], Vector]:
-    """Of ln((1 - q) + q e^((2x - 1)/(2 z^2))), x from the mixture."""
+    """The distribution function of ln((1 - q) + q e^((2x - 1)/(2 z^2))), x from the mixture."""
 
     def cdf(loss: Vector) -> Vector:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -195,7 +195,7 @@ def sampled_from_below(
 
 
 def classic(row: Moments | Printed) -> float:
-    """By the moments accountant, at whole orders."""
+    """The epsilon of the moments accountant, at integer orders."""
     return min(
         row.steps * sampled_renyi(row.rate, row.noise, order)
         + math.log(1 / row.delta) / (order - 1)
@@ -215,7 +215,7 @@ def test_moments_accountants(row: Moments) -> None:
 
 @pytest.mark.parametrize("row", PRINTED, ids=lambda row: row.source)
 def test_what_other_libraries_print(row: Printed) -> None:
-    """From below without our accountants; what is printed must be above that, and not far."""
+    """A lower bound without our accountants; the printed epsilon must be slightly above it."""
     shown = sampled_from_below(row.rate, row.noise, row.steps, row.delta, 4 + 4 * (row.epsilon > 3))
     assert shown <= row.epsilon <= max(classic(row), shown) * 1.02
 
@@ -333,7 +333,7 @@ def test_the_library_agrees(row: Exact) -> None:
         found = epsilon(accountant, row.event, row.delta, row.scope)
         assert found >= row.epsilon * (1 - 1e-12)
     assert LIBRARY[1].epsilon == pytest.approx(2.46964, abs=5e-6)
-    # At a delta as small as their tests', the loss accountant is at the closed form.
+    # At a delta as small as in their tests, the loss accountant gives the closed form.
     assert epsilon(Pld(), row.event, 1e-12, row.scope) == pytest.approx(row.epsilon, rel=2e-3)
 
 

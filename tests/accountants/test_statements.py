@@ -28,10 +28,7 @@ from fedrec_auditor.auditor.testing.targets import SCOPES
 from fedrec_auditor.targets.mechanisms.laplace_mechanisms import Laplace
 
 WIDEST = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.ANY_PAIR,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
+    unit=Unit.USER, adjacency=Adjacency.ANY_PAIR, vantage=Vantage.SERVER, horizon=Horizon.TRAINING
 )
 
 
@@ -55,7 +52,7 @@ def test_one_scope_covers_all_but_presence_and_nothing_covers_it(covers: np.ndar
     assert covers[:, position].sum() == 1
 
 
-# (wider, narrower), in the words of the field: whoever is protected wider is protected narrower.
+# (wider, narrower), in the words of the field: protection at the wider value implies the narrower.
 PAIRS = [
     ("unit", Unit.USER, Unit.REPORT),
     ("unit", Unit.USER, Unit.ATTRIBUTE),
@@ -111,8 +108,8 @@ def test_unlike_things_are_not_compared(name: str, one: object, two: object) -> 
 
 
 def test_hiding_whether_a_user_is_there_hides_half_of_what_a_user_who_stays_changes() -> None:
-    # A noisy sum of contributions in [-1, 1]: a user who leaves takes away 1 at most, but a user
-    # of one item who swaps it may go from -1 to 1.
+    # A noisy sum of contributions in [-1, 1]: removing a user changes it by at most 1, but a user
+    # of one item who swaps it may change it from -1 to 1.
     leaves = exact_lower_bound(Laplace(scale=1.0, low=0.0, high=1.0), WIDEST)
     changes = exact_lower_bound(Laplace(scale=1.0, low=-1.0, high=1.0), WIDEST)
     assert changes.epsilon == pytest.approx(2 * leaves.epsilon)
@@ -172,8 +169,8 @@ def bound(**changes: object) -> Bound:
 def test_what_is_told_of_a_bound_is_on_the_side_on_which_it_holds(
     epsilon: float, least: float, most: float
 ) -> None:
-    assert bound(epsilon=epsilon, side=Side.LOWER).told == pytest.approx(least, rel=1e-12)
-    assert bound(epsilon=epsilon, side=Side.UPPER).told == pytest.approx(most, rel=1e-12)
+    assert bound(epsilon=epsilon, side=Side.LOWER).rounded == pytest.approx(least, rel=1e-12)
+    assert bound(epsilon=epsilon, side=Side.UPPER).rounded == pytest.approx(most, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [-1e-9, -1.0, -math.inf, math.nan, "1", None])

@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.verdict import (
     judge,
     judge_number,
     refutes,
-    worst_number,
+    worst_label,
 )
 
 ROUND = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
@@ -98,23 +98,24 @@ CASES = [
         Verdict.INCOMPARABLE,
         "vantage: claimed for peers, asked for server, horizon: claimed for round",
     ),
-    # A violation in a narrower scope refutes the claim wherever it was asked about.
+    # A violation in a narrower scope refutes the claim in every scope in question.
     (claimed(1), TRAINING, None, lower(3), Verdict.VIOLATED, "covers"),
     (claimed(math.inf), ROUND, upper(math.inf), lower(9), Verdict.NO_CLAIM, "No epsilon"),
     (claimed(math.inf), ROUND, upper(1), lower(9, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
-    # Nothing is promised in any scope.
+    # The authors promise nothing in any scope.
     (claimed(math.inf), TRAINING, None, lower(9), Verdict.NO_CLAIM, "No epsilon"),
-    # A sample that could not have refuted the claim tests it no more than none at all.
+    # A sample that could not have refuted the claim does not test it.
     (claimed(10), ROUND, None, lower(8.2, largest=8.3), Verdict.INCONCLUSIVE, "8.3 at most"),
     (claimed(10), ROUND, upper(11), lower(0, largest=10), Verdict.INCONCLUSIVE, "proved is 11"),
     (claimed(10), ROUND, None, lower(0, largest=10.1), Verdict.UNSUBSTANTIATED, "no accountant"),
     (claimed(10), ROUND, upper(10), lower(8.2, largest=8.3), Verdict.CONSISTENT, "Proved"),
     (claimed(10), TRAINING, None, lower(8.2, largest=8.3), Verdict.INCOMPARABLE, "horizon"),
     (claimed(1), ROUND, upper(1), lower(1.5, sure=1.0), Verdict.UNSOUND, "exceeds our own"),
-    # Below the alarm's confidence a measurement above a proof is bad luck, capped by the proof.
-    (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "as chance makes some do"),
+    # Below the alarm's confidence a measurement above a proof is due to chance, capped by the
+    # proof.
+    (claimed(1), ROUND, upper(1), lower(1.5), Verdict.CONSISTENT, "which happens by chance"),
     (claimed(1), ROUND, upper(1.2), lower(1.5), Verdict.VIOLATED, "at least 1.2"),
-    # Deltas: whoever is not private at the larger delta is not at the smaller one either.
+    # Deltas: a mechanism that is not private at the larger delta is not at the smaller one either.
     (claimed(1, 1e-6), ROUND, upper(2, 1e-6), lower(1.5, 1e-5), Verdict.VIOLATED, "1e-05"),
     (claimed(1, 1e-5), ROUND, upper(1, 1e-5), lower(1.5, 1e-6), Verdict.CONSISTENT, "1.5"),
 ]
@@ -139,7 +140,7 @@ def test_the_table_of_cases(
 def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
     delta: float, speaks: bool
 ) -> None:
-    """Gaussian noise has no epsilon at delta 0, whatever it has at the claim's."""
+    """Gaussian noise has no epsilon at delta 0, even if it has one at the claim's delta."""
     measured = lower(math.inf, delta, TRAINING, 1.0)
     judgement = judge(claimed(1, 1e-5), scope=TRAINING, measured=measured)
     assert judgement.verdict is Verdict.INCOMPARABLE
@@ -147,7 +148,7 @@ def test_a_bound_at_a_smaller_delta_is_not_quoted_against_a_reading(
 
 
 def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
-    """T rounds of it; twice epsilon and (1 + e^eps) delta; or nothing, and why."""
+    """T rounds of it; twice epsilon and (1 + e^eps) delta; or nothing, with the reason."""
 
     def reason(claim: Claim, scope: Scope, delta: float | None = None) -> str:
         sizes = Sizes(rounds=20)
@@ -155,27 +156,27 @@ def test_it_is_said_what_a_claim_becomes_in_another_scope() -> None:
         assert judgement.verdict is Verdict.INCOMPARABLE
         return judgement.reason
 
-    assert "becomes 5000 there (basic composition, 20 times)" in reason(claimed(250), TRAINING)
-    assert "at delta=1e-06 there (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
+    assert "is epsilon 5000 (basic composition, 20 times)" in reason(claimed(250), TRAINING)
+    assert "at delta=1e-06 (optimal" in reason(claimed(0.1), TRAINING, 1e-6)
     presence = replace(ROUND, adjacency=Adjacency.ADD_REMOVE)
     swapped = replace(ROUND, adjacency=Adjacency.REPLACE)
-    assert "becomes 2 at delta=3.72e-05 there" in reason(claimed(1, 1e-5, presence), swapped)
+    assert "is epsilon 2 at delta=3.72e-05" in reason(claimed(1, 1e-5, presence), swapped)
     assert "published exactly" not in reason(claimed(1, 1e-5, presence), swapped)
     nothing = reason(claimed(1, scope=PEERS), ROUND)
-    assert "there: what is seen from the vantage of the server is not made of" in nothing
+    assert "the view from the vantage server is not a function of" in nothing
     assert "Expected" not in nothing
-    # Where only the delta differs, the claim is as it was; where it is infinite, nothing is said.
-    assert "there" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
+    # If only the delta differs, the claim is unchanged; if it is infinite, no sentence is added.
+    assert "Converted" not in reason(claimed(1, 1e-5), ROUND, 1e-6)
     unknown = judge(claimed(1), scope=TRAINING, sizes=Sizes()).reason
-    assert "takes the number of rounds, not known here" in unknown
-    assert "there" not in judge(claimed(1), scope=TRAINING).reason
+    assert "takes the number of rounds, which is not known" in unknown
+    assert "the number of" not in judge(claimed(1), scope=TRAINING).reason
 
 
 def test_the_table_reaches_every_verdict() -> None:
     assert {case[4] for case in CASES} == set(Verdict)
 
 
-# Once unsound, nothing softens it; a violation softens to nothing but worse.
+# UNSOUND is never softened; VIOLATED may only become worse.
 RANK = {
     Verdict.CONSISTENT: 0,
     Verdict.NO_CLAIM: 0,
@@ -225,9 +226,9 @@ def test_refutation_needs_a_delta_no_smaller(
 def test_what_nobody_claims_is_never_refuted(
     claim: float, proof: float, shown: float, sure: float, basis: Basis
 ) -> None:
-    """And what authors state, or have a formula for, is as it was."""
+    """Claims that authors state, or have a formula for, are judged as before."""
     for accounted in (None, upper(proof)):
-        found = {
+        judged = {
             each: judge(
                 replace(claimed(claim), basis=each),
                 scope=ROUND,
@@ -236,11 +237,11 @@ def test_what_nobody_claims_is_never_refuted(
             )
             for each in (Basis.PRINTED, basis)
         }
-        stated = found[Basis.PRINTED].verdict
+        stated = judged[Basis.PRINTED].verdict
         exempt = basis is Basis.DERIVED and stated is Verdict.VIOLATED
-        assert found[basis].verdict is (Verdict.NO_CLAIM if exempt else stated)
+        assert judged[basis].verdict is (Verdict.NO_CLAIM if exempt else stated)
         if exempt:
-            assert "above the derived" in found[basis].reason
+            assert "above the derived" in judged[basis].reason
 
 
 @pytest.mark.parametrize("below", [False, True])
@@ -326,6 +327,6 @@ def test_what_is_refuted_outranks_what_could_not_be_tested() -> None:
 
 def test_the_worst_number_stands_for_all() -> None:
     right, loose, _, wrong = Arithmetic
-    assert worst_number([right, loose]) is loose
-    assert worst_number([wrong, loose, right]) is wrong
-    assert worst_number([]) is None
+    assert worst_label([right, loose]) is loose
+    assert worst_label([wrong, loose, right]) is wrong
+    assert worst_label([]) is None

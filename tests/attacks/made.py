@@ -1,4 +1,4 @@
-"""Uploads made by hand from a planted truth, one client at a time where that is the oracle."""
+"""Synthetic uploads of a planted truth, client by client if a loop is the oracle."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def view_of(
     return Transcript(public=known, rounds=rounds).view(vantage, rng)
 
 
-def told(view: View) -> tuple[list[str], np.ndarray]:
-    """Who reads the view, and the log-likelihood ratios that they tell of everybody."""
-    readers = [type(reader).__name__ for reader in reading.reading(view)]
+def read_all(view: View) -> tuple[list[str], np.ndarray]:
+    """Names of the readers of a view, and their log-likelihood ratios for all users."""
+    readers = [type(reader).__name__ for reader in reading.readers_of(view)]
     return readers, reading.evidence(view, np.arange(view.public.n_users)).log_ratio
 
 
 def sets_of(view: View) -> np.ndarray:
-    """The sets of largest expected F1 by all evidence of a view, (n, M)."""
+    """The sets with the largest expected F1, from all evidence of a view: (n, M)."""
     return best_f1_sets(posterior(reading.evidence(view, np.arange(view.public.n_users))))
 
 
@@ -70,7 +70,7 @@ def reconstructed(view: View) -> Reconstruction:
 
 
 def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
-    """Of ``pairs`` (m, 2) of users and items, or of all: (n, M)."""
+    """Membership scores of ``pairs`` (m, 2) of users and items, or of all pairs: (n, M)."""
     n, m = view.public.n_users, view.public.n_items
     asked = np.stack(np.unravel_index(np.arange(n * m), (n, m)), axis=1) if pairs is None else pairs
     background, rng = Background(candidates=asked), np.random.default_rng(0)
@@ -79,7 +79,7 @@ def scored(view: View, pairs: np.ndarray | None = None) -> np.ndarray:
 
 
 def renamed(view: View) -> View:
-    """Every part of the model and of the messages under another name, the last first."""
+    """A copy with other names, in reverse order, of all parts of the model and of the messages."""
     rounds = []
     for seen in view.rounds:
         model, sent = seen.broadcast, seen.uploads.components
@@ -93,7 +93,7 @@ def renamed(view: View) -> View:
 def closed_form(
     truth: np.ndarray, items: np.ndarray, alpha: float, regularization: float = 1e-3
 ) -> tuple[np.ndarray, np.ndarray]:
-    """User vectors (n, F) and corrections (n, M) of FCF clients, one by one (Minto, eq. 4, 5)."""
+    """User vectors (n, F) and corrections (n, M) of FCF clients, by a loop (Minto, eq. 4, 5)."""
     vectors = np.zeros((len(truth), items.shape[1]))
     corrections = np.zeros(truth.shape)
     for user, held in enumerate(truth.astype(float)):
@@ -154,7 +154,7 @@ def reported(
     alpha: float = 10.0,
     factors: int = 4,
 ) -> View:
-    """A view of one round of one-coordinate reports on ``truth``, each sampled by its law."""
+    """A view of one round of one-coordinate reports on ``truth``, each drawn by definition."""
     n, m = truth.shape
     items = rng.normal(0, 0.1, (m, factors))
     vectors, corrections = closed_form(truth, items, alpha)

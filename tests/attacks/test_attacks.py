@@ -1,4 +1,4 @@
-"""What attacks ask for, what unprotected uploads give away, and who was trained on."""
+"""Required background of attacks, leaks of unprotected uploads, and membership of users."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ PAIRS = np.zeros((1, 2), dtype=np.int64)
     [
         (AttributeKnn(), Vantage.SERVER, Background(), "at least one known user"),
         (InteractionMembership(), Vantage.SERVER, Background(), "candidate pairs"),
-        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "items met"),
+        (InteractionMembership(), Vantage.SHUFFLED, Background(candidates=PAIRS), "Expected met"),
         (UserMembership(), Vantage.PEERS, Background(), "at least 2 references"),
     ],
 )
-def test_what_is_lacking_is_asked_for(
+def test_missing_background_is_refused(
     attack: Any, vantage: Vantage, background: Background, lacks: str
 ) -> None:
     rng = np.random.default_rng(0)
@@ -105,12 +105,12 @@ POPULATION = Population(n_users=150, n_items=200)
 NOISY_OBJECTIVE = {"f-dpmf", "f-gerai", "f-gerai-nl"}
 
 
-"""Noise in the loss, of which nobody proves an epsilon."""
+"""Systems with noise in the loss, for which no epsilon is proved."""
 
 
 @cache
-def seen(name: str) -> View:
-    """One round, seen by the server; of systems that may embed items, with embeddings."""
+def server_view(name: str) -> View:
+    """The server's view of one round; systems with optional item embeddings use them."""
     target = FAMILIES["targets"].member(name)().shortened(1)
     if isinstance(target, Privrec | NnSelf):
         target = replace(target, item_ids=True)
@@ -119,12 +119,12 @@ def seen(name: str) -> View:
 
 
 def unprotected() -> list[str]:
-    """Systems of whose interactions the server learns all, from what each user sends."""
+    """Systems without protection whose uploads the server receives user by user."""
     scope, found = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.ROUND), []
     for name in FAMILIES["targets"].names():
         event = FAMILIES["targets"].member(name)().event(scope, POPULATION)
         if isinstance(event, NonPrivateDpEvent) and name not in NOISY_OBJECTIVE:
-            view = seen(name)
+            view = server_view(name)
             if view.public.parties is None and any(one.uploads for one in view.rounds):
                 found.append(name)
     return found
@@ -154,14 +154,14 @@ def test_the_list_is_complete() -> None:
 
 
 def membership(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of all items of every sender, (n, M), and which are their own."""
+    """Scores of all items for every sender, (n, M), and True for own items, (n, M)."""
     users = senders(view)
     return scored(view)[users], OWN[users]
 
 
 @pytest.mark.parametrize("name", UNPROTECTED)
-def test_own_items_are_told_from_others(name: str) -> None:
-    values, own = membership(seen(name))
+def test_own_items_score_above_others(name: str) -> None:
+    values, own = membership(server_view(name))
     assert auc(values.ravel(), own.ravel()) > 0.95
 
 
@@ -171,15 +171,15 @@ def test_attributes_with_an_embedding_are_read_with_nobody_known(name: str, attr
     codes = DATA.attributes[attribute].codes
     classes = len(DATA.attributes[attribute].categories)
     found = AttributeRows().infer(
-        seen(name), Background(n_classes=classes), np.random.default_rng(0)
+        server_view(name), Background(n_classes=classes), np.random.default_rng(0)
     )
-    np.testing.assert_array_equal(found.users, senders(seen(name)))
+    np.testing.assert_array_equal(found.users, senders(server_view(name)))
     np.testing.assert_array_equal(found.codes, codes[found.users])
 
 
 @pytest.mark.parametrize("name", sorted({*UNPROTECTED} - {*EMBEDDED}))
 def test_attributes_without_an_embedding_are_not_guessed(name: str) -> None:
-    view = seen(name)
+    view = server_view(name)
     attack, background = AttributeRows(), Background(n_classes=2)
     if not attack.refusal(view):
         assert not len(attack.infer(view, background, np.random.default_rng(0)).users)
@@ -187,22 +187,22 @@ def test_attributes_without_an_embedding_are_not_guessed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["fedmf-ldp", "fedmf-apm", "fedrec-gn"])
 def test_noise_leaves_no_row_unmoved(name: str) -> None:
-    assert AttributeRows().refusal(seen(name))
+    assert AttributeRows().refusal(server_view(name))
 
 
 @pytest.mark.parametrize("name", ["fcf", "fedmf", "fmf-lfl", "privrec"])
-def test_what_messages_are_called_does_not_matter(name: str) -> None:
-    """The same system, its broadcast and messages renamed, is read as well."""
-    view = seen(name)
+def test_names_of_messages_do_not_matter(name: str) -> None:
+    """A system with renamed broadcast and messages gives equal scores."""
+    view = server_view(name)
     np.testing.assert_array_equal(membership(renamed(view))[0], membership(view)[0])
 
 
-def test_reports_tell_members() -> None:
-    """Alike users, as the attack assumes: items held by most of them, and many by few."""
+def test_reports_reveal_members() -> None:
+    """Similar users, as the attack assumes: a few items of most users, and many of few users."""
     rng = np.random.default_rng(0)
     truth = rng.random((300, 60)) < 0.9 / (1 + np.arange(60) / 8)
     found = scored(reported(truth, rng, reports=1000, alpha=2.0))
-    # Within an item the users' own reports decide, not the item's popularity.
+    # Within an item the user's own reports decide, not the item's popularity.
     users = np.repeat(np.arange(300), 60)
     for values in (found, (found - found.mean(axis=0)).round(9)):
         measured = roc(values.ravel(), truth.ravel(), users, fprs=[0.01], confidence=0.999, rng=rng)
@@ -215,7 +215,7 @@ def test_no_privacy_budget_no_score() -> None:
 
 
 def test_typical_vector_from_an_exact_mean() -> None:
-    """Alike users and a noiseless mean gradient give the shares back, up to the grid of lengths."""
+    """Shares follow from similar users and a noiseless mean gradient, up to the grid of lengths."""
     rng = np.random.default_rng(0)
     items, x, alpha = rng.normal(0, 0.2, (300, 4)), np.array([0.6, -0.4, 0.3, 0.2]), 1.0
     share = 0.5 / (1 + np.arange(300) / 20)[:, None]
@@ -232,7 +232,7 @@ WEAKER = (Vantage.PEERS, Vantage.RELEASE)
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: int) -> None:
-    """Members are a shift away: with many users the score is the exact ratio of known densities."""
+    """Members differ by a shift; with many users the score is the exact ratio of densities."""
     rng = np.random.default_rng(1)
     n, k, shift = 4000, 9, np.linspace(1.0, 0.5, width)
     included = rng.random((k + 1, n)) < 0.5
@@ -246,22 +246,22 @@ def test_the_ratio_is_the_normal_one_where_shift_and_spread_are_learned(width: i
     assert best - 0.04 < metrics.auc(found, included[0]) < best + 0.01
 
 
-def test_references_that_tell_nothing_score_nobody() -> None:
+def test_uninformative_references_give_zero_scores() -> None:
     rng = np.random.default_rng(2)
     values = rng.normal(size=(4, 30, 2))
     for included in (np.ones((3, 30), dtype=bool), np.zeros((3, 30), dtype=bool)):
         assert not log_ratios(values[0], values[1:], included).any()
 
 
-def shown(vantage: Vantage, items: np.ndarray) -> View:
-    """A model of items, trained on two users."""
+def view_of_items(vantage: Vantage, items: np.ndarray) -> View:
+    """A view of a model of items, trained on two users."""
     public = Public(algorithm="made", n_users=2, n_items=len(items))
     return View(vantage=vantage, public=public, rounds=(RoundView(broadcast={"items": items}),))
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE])
-def test_who_knows_the_senders_has_nothing_to_infer(vantage: Vantage) -> None:
-    view = shown(vantage, np.eye(3, 2))
+def test_an_adversary_who_knows_the_senders_is_refused(vantage: Vantage) -> None:
+    view = view_of_items(vantage, np.eye(3, 2))
     assert "knows who takes part" in UserMembership().refusal(view)
     parties = replace(view, public=replace(view.public, parties=2))
     assert UserMembership().refusal(parties) == ""
@@ -272,7 +272,7 @@ HALVED = Synthetic(n_users=300, n_items=80, profile=14).load()
 
 @cache
 def halves(target: Target) -> Halves:
-    """Trained once for whoever looks at it."""
+    """Trainings on halves of the users, shared by the tests."""
     rng = np.random.default_rng(3)
     return Halves.of(target, HALVED, WEAKER, count=5, compute=DEFAULT, rng=rng)
 
@@ -280,7 +280,7 @@ def halves(target: Target) -> Halves:
 def rows(
     target: Target, vantage: Vantage, client: DeviceCode | None = None, made: Halves | None = None
 ) -> dict[str, AttackRow]:
-    """What its game tells, of an adversary who has the devices' code if it is given."""
+    """Rows of the game by metric; the adversary has the devices' code if ``client`` is given."""
     made = made or halves(target)
     view = made.views[vantage][0]
     game = Game(
@@ -299,22 +299,22 @@ def rows(
 
 @pytest.mark.parametrize("vantage", WEAKER)
 @pytest.mark.parametrize("target", [Fcf(), LcfUb(), FmfHfl()], ids=lambda target: target.name)
-def test_unprotected_models_tell_who_was_trained_on(target: Target, vantage: Vantage) -> None:
+def test_unprotected_models_reveal_members(target: Target, vantage: Vantage) -> None:
     found = rows(target, vantage)["AUC"]
     assert found.ci_low > max(found.baseline, 0.52)
     assert found.vantage is vantage
 
 
-def test_who_can_compute_messages_without_noise_reads_members_for_sure() -> None:
+def test_computable_messages_without_noise_reveal_members_exactly() -> None:
     client = SimulatedClient.of(Fcf(), HALVED)
     found = rows(Fcf(), Vantage.PEERS, client)
     assert {row.value for row in found.values()} == {1.0}
     assert "draw nothing at random" in found["AUC"].note
-    # Of the models alone, where no step is seen, they are as anybody's.
+    # Without the steps between models, the code gives no advantage.
     assert rows(Fcf(), Vantage.RELEASE, client) == rows(Fcf(), Vantage.RELEASE)
 
 
-def test_coins_that_no_training_heard_of_are_not_told() -> None:
+def test_membership_unrelated_to_the_training_is_not_inferred() -> None:
     rng, true = np.random.default_rng(6), halves(Fcf())
     views = {v: tuple(replace(view) for view in views) for v, views in true.views.items()}
     coins = Halves(included=rng.random(true.included.shape) < 0.5, views=views)
@@ -322,30 +322,25 @@ def test_coins_that_no_training_heard_of_are_not_told() -> None:
     assert found.ci_low < 0.5 < found.ci_high
 
 
-def test_it_weakens_as_bits_flip_more() -> None:
-    """Similarities of the same profiles, from all bits, from bits flipped at epsilon 4, and 1."""
+def test_membership_inference_weakens_as_bits_flip_more() -> None:
+    """Similarities of the same profiles, from unflipped bits, and from epsilon 4 and epsilon 1."""
     targets = (LcfUb(), LcfAp(epsilon=4.0), LcfAp(epsilon=1.0))
     found = [rows(target, Vantage.RELEASE)["AUC"].value for target in targets]
     assert found[0] > found[1] > found[2] - 0.02
     assert found[0] > found[2] + 0.1
 
 
-def test_a_rate_below_the_resolution_is_said_not_to_be_resolvable() -> None:
+def test_a_note_says_that_a_low_rate_is_not_resolvable() -> None:
     """About 750 non-members: 1% and 10% are resolved, 0.1% is not."""
     found = rows(Fcf(), Vantage.RELEASE)
     assert set(found) == {"AUC", "TPR at FPR 0.1", "TPR at FPR 0.01"}
     assert "TPR at FPR 0.001 is not resolvable" in found["AUC"].note
 
 
-def test_halves_are_fair_coins_and_made_again_by_the_same_seed() -> None:
+def test_halves_are_fair_draws_and_repeat_with_the_seed() -> None:
     made = [
         Halves.of(
-            Fcf(rounds=1),
-            HALVED,
-            WEAKER,
-            count=4,
-            compute=DEFAULT,
-            rng=np.random.default_rng(7),
+            Fcf(rounds=1), HALVED, WEAKER, count=4, compute=DEFAULT, rng=np.random.default_rng(7)
         )
         for _ in range(2)
     ]
@@ -360,7 +355,7 @@ def test_halves_are_fair_coins_and_made_again_by_the_same_seed() -> None:
 
 
 def test_profiles_without_ratings_are_scored() -> None:
-    view = shown(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
+    view = view_of_items(Vantage.RELEASE, np.random.default_rng(0).normal(size=(4, 2)))
     profiles = sparse.csr_array(np.array([[0, 0, 0, 0], [1.0, 0, 1, 0], [0, 1.0, 1, 1]]))
     guess = UserMembership().infer(
         view,

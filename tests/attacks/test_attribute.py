@@ -16,7 +16,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     AttributeTree,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, condense
+from fedrec_auditor.attacks.parts.inputs import ITEMS, SUMMARY, Input, add_readings
 from fedrec_auditor.attacks.parts.uploads import blocks
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import View
@@ -33,8 +33,8 @@ ATTACKS = [
 
 
 def everybody(view: View) -> np.ndarray:
-    """The summary of all users, zero of those who sent nothing."""
-    read = condense(view).inputs[SUMMARY]
+    """The summary of all users, zero for users who sent nothing."""
+    read = add_readings(view).inputs[SUMMARY]
     out = np.zeros((view.public.n_users, read.width), dtype=np.float32)
     out[read.users] = read.values()
     return out
@@ -42,7 +42,7 @@ def everybody(view: View) -> np.ndarray:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_side_knowledge_alone_is_used_and_one_class_is_guessed_for_all(attack: Any) -> None:
-    """The known are not guessed again."""
+    """Known users are not guessed."""
     rng = np.random.default_rng(0)
     codes, bits = rng.integers(2, size=200), Dense(rng.integers(2, size=(200, 60)), Kind.BITS)
     view = view_of(sent({"bits": bits}), users=200, items=60)
@@ -66,15 +66,15 @@ def test_summary_sums_fresh_noise_and_takes_the_last_gradient() -> None:
     second, _ = fcf(SKEWED, np.random.default_rng(1))
     both = replace(first, rounds=first.rounds + second.rounds)
     np.testing.assert_array_equal(everybody(both), everybody(second))
-    condensed = condense(both)
-    assert condense(condensed) is condensed
+    condensed = add_readings(both)
+    assert add_readings(condensed) is condensed
     np.testing.assert_array_equal(everybody(condensed), everybody(both))
 
 
 def test_interactions_are_read_by_one_scale() -> None:
-    """A column of what few users met is as small as it is there."""
+    """Columns of unpopular items keep their small variance."""
     bits = flipped(SKEWED, np.random.default_rng(0), p=1.0, q=0.0)
-    read = condense(bits).inputs[ITEMS].values()
+    read = add_readings(bits).inputs[ITEMS].values()
     centred = SKEWED - SKEWED.mean(axis=0)
     np.testing.assert_allclose(read, centred / centred.std(), atol=1e-3)
 
@@ -96,9 +96,7 @@ def test_blocks_cover_all_clients_and_stay_small() -> None:
     np.testing.assert_array_equal(np.concatenate(messages), component.values)
 
 
-def test_features_take_no_more_than_themselves_and_their_summary(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_memory_is_that_of_features_and_their_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 2**18)
     values = np.random.default_rng(0).random((400, 20_000), dtype=np.float32)
     view = view_of(sent({"update": Dense(values, Kind.MODEL)}), users=400, items=7)
@@ -111,23 +109,23 @@ def test_features_take_no_more_than_themselves_and_their_summary(
     assert peak < 2.5 * values.nbytes
 
 
-def test_of_many_users_fewer_messages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And none of the others is looked at."""
+def test_fewer_messages_of_many_users_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages beyond the limit are never read."""
     moved = np.random.default_rng(0).random((90, 30), dtype=np.float32)
     view = view_of(sent({"update": Dense(moved, Kind.CHANGE)}), users=90, items=7)
-    whole = condense(view).inputs[SUMMARY]
+    whole = add_readings(view).inputs[SUMMARY]
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.MANY", 89)
     monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.SENDERS", 12 * 20)
-    some = condense(view).inputs[SUMMARY]
+    some = add_readings(view).inputs[SUMMARY]
     assert (len(whole.users), len(some.users)) == (90, 20)
     expected = np.corrcoef(moved[some.users].T)
     np.testing.assert_allclose(np.corrcoef(some.values().T), expected, atol=0.02)
 
 
-def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
+def test_a_summary_that_would_not_fit_covers_the_last_senders(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of all their messages that are read; of a round that does not fit, of users far apart."""
+    """The summary uses all messages read; users of a round that does not fit are evenly spaced."""
     rng = np.random.default_rng(0)
     senders = (np.arange(0, 60), np.arange(20, 60), np.arange(50, 90))
     moved = [rng.random((len(users), 30), dtype=np.float32) for users in senders]
@@ -137,11 +135,11 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
     ]
     view = view_of(*rounds, users=200, items=7)
 
-    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # a user a block
+    monkeypatch.setattr("fedrec_auditor.attacks.parts.uploads.BLOCK", 30)  # one user per block
 
     def read(numbers: int) -> Input:
         monkeypatch.setattr("fedrec_auditor.attacks.parts.inputs.NUMBERS", numbers)
-        return condense(view).inputs[SUMMARY]
+        return add_readings(view).inputs[SUMMARY]
 
     np.testing.assert_array_equal(read(90 * 30).users, np.arange(90))
     some = read(60 * 30)
@@ -169,7 +167,7 @@ def test_a_summary_that_would_not_fit_is_of_those_who_sent_last(
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_products_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch, scaled: bool) -> None:
-    """Of a large reading they are made some columns at a time, against float64 of all at once.
+    """A large reading is processed some columns at a time, compared with float64 of all at once.
 
     Columns of any size, constant ones, and rows that nothing was written to.
     """

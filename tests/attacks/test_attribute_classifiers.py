@@ -1,4 +1,4 @@
-"""Classifiers on inner products decide as scikit-learn's do on the columns."""
+"""Classifiers on inner products decide like scikit-learn's classifiers on the columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedrec_auditor.attacks.attribute_attacks import (
     _bayes,
 )
 from fedrec_auditor.attacks.base import Background
-from fedrec_auditor.attacks.parts.inputs import SUMMARY, Mixed, Products, condense, table_input
+from fedrec_auditor.attacks.parts.inputs import SUMMARY, Blend, Products, add_readings, table_input
 from fedrec_auditor.attacks.parts.supervised import (
     MAJORITY,
     Problem,
@@ -40,7 +40,7 @@ SHAPES = st.tuples(st.integers(0, 2**32 - 1), st.integers(2, 4), st.integers(1, 
 def problem(
     seed: int, classes: int, width: int, beside: bool
 ) -> tuple[Problem, np.ndarray, np.ndarray, np.ndarray]:
-    """A draw of 40 known of 100 users, and the columns that it is of."""
+    """A draw of 40 known users of 100, and its columns."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(classes, size=100)
     table = rng.normal(size=(100, width)) + rng.normal(size=(classes, width))[codes] * 0.3
@@ -58,7 +58,7 @@ def problem(
     [
         (AttributeSvc(), SVC(class_weight="balanced"), "decision_function", 1e-6),
         (AttributeKnn(), KNeighborsClassifier(), "predict_proba", 1e-7),
-        # both are within what their optimiser leaves open of the one minimum
+        # both are within their optimiser's tolerance of the same minimum
         (
             AttributeLogistic(inverse_penalty=1.0),
             LogisticRegression(class_weight="balanced", max_iter=10_000, tol=1e-8),
@@ -85,8 +85,8 @@ def test_it_decides_as_scikit_learn(
 
 
 @pytest.mark.parametrize("absent", [False, True])
-def test_the_tree_reads_uploads_and_what_is_beside(absent: bool) -> None:
-    """Its leaves are pure of the known users; an absent sender has zeros."""
+def test_the_tree_reads_uploads_and_side_columns(absent: bool) -> None:
+    """Leaves are pure for the known users; an absent sender has zeros."""
     rng = np.random.default_rng(0)
     table, side = rng.normal(size=(100, 20)), rng.normal(size=(100, 3))
     known, unknown = np.arange(0, 100, 3), np.setdiff1d(np.arange(100), np.arange(0, 100, 3))
@@ -102,8 +102,8 @@ def test_the_tree_reads_uploads_and_what_is_beside(absent: bool) -> None:
 
 
 @pytest.mark.parametrize("width", [10, 5000, later(600_000)])
-def test_products_of_wide_tables_lose_nothing_that_matters(width: int) -> None:
-    """Beyond some 10^9 multiplications columns are added up in single precision."""
+def test_products_of_wide_tables_are_accurate(width: int) -> None:
+    """Beyond some 10^9 multiplications, columns are added up in single precision."""
     table = np.random.default_rng(0).normal(size=(90, width)).astype(np.float32)
     found = Products.of([table[:, :7], table[:, 7:]], 90, width)
     exact = table.astype(np.float64) @ table.T.astype(np.float64)
@@ -112,7 +112,7 @@ def test_products_of_wide_tables_lose_nothing_that_matters(width: int) -> None:
 
 
 def test_the_reading_is_chosen_by_the_known_alone() -> None:
-    """Other labels of the unknown change nothing; a reading that tells wins over noise."""
+    """Labels of unknown users have no influence; an informative reading wins over noise."""
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=100)
     noise = table_input(rng.normal(size=(100, 50)), np.arange(100))
@@ -126,7 +126,7 @@ def test_the_reading_is_chosen_by_the_known_alone() -> None:
     assert dull < 0.7
 
 
-def test_what_noisy_columns_have_in_common_tells_the_class() -> None:
+def test_the_common_part_of_noisy_columns_reveals_the_class() -> None:
     """120 of 400 users known, 400 noisy columns that a class moves along one direction.
 
     Distances hardly show it; along leading directions, which everybody's messages tell, they do:
@@ -138,7 +138,7 @@ def test_what_noisy_columns_have_in_common_tells_the_class() -> None:
         codes = rng.integers(2, size=400)
         means = 0.08 * (2 * codes - 1)[:, None] * rng.choice([-1.0, 1.0], 400)
         messages = {"sent": Dense(rng.normal(means), Kind.CHANGE)}
-        read = condense(view_of(sent(messages), users=400, items=7))
+        read = add_readings(view_of(sent(messages), users=400, items=7))
         background = Background(known=np.arange(120), labels=codes[:120], n_classes=2)
         new, old = (
             auc_of_classes(codes[120:], found.scores)
@@ -153,7 +153,7 @@ def test_what_noisy_columns_have_in_common_tells_the_class() -> None:
 
 @pytest.mark.parametrize("rank", [2, 40])
 def test_leading_directions_are_the_first_singular_vectors(rank: int) -> None:
-    """Up to signs, zeros beyond the rank, and nothing where a message is not finite."""
+    """Equal up to signs; zeros beyond the rank, and NaN if a message is not finite."""
     rng = np.random.default_rng(rank)
     left, right = (np.linalg.qr(rng.normal(size=(50, rank)))[0] for _ in range(2))
     table = ((left * 0.5 ** np.arange(rank)) @ right.T).astype(np.float32)
@@ -169,7 +169,7 @@ def test_mixed_readings_are_their_columns_beside_each_other() -> None:
     rng = np.random.default_rng(0)
     tables = {"a": rng.normal(size=(60, 5)), "b": 9 * rng.normal(size=(60, 70))}
     inputs = {name: table_input(table, np.arange(60)) for name, table in tables.items()}
-    mixed = Mixed.of(inputs, {"a": 1.0, "b": 0.25})
+    mixed = Blend.of(inputs, {"a": 1.0, "b": 0.25})
     scaled = [
         np.sqrt(weight) * values / np.linalg.norm(values)
         for weight, values in ((1.0, inputs["a"].values()), (0.25, inputs["b"].values()))
@@ -181,7 +181,7 @@ def test_mixed_readings_are_their_columns_beside_each_other() -> None:
 
 
 def test_bayes_is_the_likelihood_of_normal_columns_of_variance_1() -> None:
-    """Of each row with the means of all others, pair by pair where a mean's length is asked."""
+    """Likelihoods of each row from the means of all other rows, with squared means from pairs."""
     rng = np.random.default_rng(0)
     table, codes = rng.normal(size=(30, 4)), rng.integers(3, size=30)
     inner = table @ table.T
@@ -197,7 +197,7 @@ def test_bayes_is_the_likelihood_of_normal_columns_of_variance_1() -> None:
 
 @pytest.mark.parametrize(("lean", "gain"), [(0.3, 0.02), (0.0, -0.04)])
 def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: float) -> None:
-    """Of two classes with rates of their own of each item, 60 of 600 users known."""
+    """Two classes with different rates for each item, and 60 known users of 600."""
     areas = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -217,8 +217,8 @@ def test_users_of_unknown_class_teach_bayes_where_it_helps(lean: float, gain: fl
     assert taught > learned + gain
 
 
-def test_the_penalty_is_large_where_little_is_told() -> None:
-    """And logistic regression with it ranks better than with that of one of size 1."""
+def test_the_penalty_is_large_if_columns_are_uninformative() -> None:
+    """Logistic regression with this penalty ranks better than with a penalty of 1."""
     gains, penalties = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -237,10 +237,10 @@ def test_the_penalty_is_large_where_little_is_told() -> None:
     assert np.median(penalties) > 1
 
 
-def test_what_cross_validation_does_not_favour_is_still_ranked(
+def test_uploads_rejected_by_cross_validation_still_rank_users(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The classes are the most frequent one's for all; the order of users is the uploads'."""
+    """All users get the most frequent class, but the scores order them by their uploads."""
     rng = np.random.default_rng(1)
     codes = (rng.random(200) < 0.25).astype(np.int64)
     told = rng.normal(size=(200, 30)) + 0.5 * codes[:, None]
@@ -257,15 +257,15 @@ def test_what_cross_validation_does_not_favour_is_still_ranked(
 
 @pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
 def test_scores_are_log_probabilities(attack: Any) -> None:
-    """One class's logit alone orders users by what the others' logits are, too."""
+    """The logit of one class alone would also order users by the logits of other classes."""
     case, *_ = problem(0, 3, 20, True)
     found = attack.guess(case, None, 0)
     np.testing.assert_allclose(np.exp(found.scores).sum(axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("attack", [AttributeMlp(), AttributeLogistic(), AttributeBayes()])
-def test_who_is_far_beyond_the_known_users_has_finite_scores(attack: Any) -> None:
-    """A chance that is rounded to 0 has a logarithm, and a sum with other scores is a number."""
+def test_users_far_from_the_known_ones_have_finite_scores(attack: Any) -> None:
+    """Log-probabilities stay finite if a probability rounds to 0, and so do sums of scores."""
     codes, known = np.repeat([0, 1], 150), np.arange(0, 300, 2)
     table = np.random.default_rng(0).normal(size=(300, 5)) + 3 * codes[:, None]
     table[known + 1] *= 300
@@ -277,7 +277,7 @@ def test_who_is_far_beyond_the_known_users_has_finite_scores(attack: Any) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 def test_leave_one_out_is_the_fit_without_each(seed: int) -> None:
-    """The closed form against as many fits as there are known users."""
+    """The closed form agrees with one fit per known user."""
     case, *_ = problem(seed, 3, 20, False)
     among = case.products.among
     k = len(among)

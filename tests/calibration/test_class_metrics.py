@@ -12,9 +12,9 @@ from sklearn import metrics as reference
 from fedrec_auditor.attacks.parts.supervised import auc_of_classes, macro_f1
 from fedrec_auditor.auditor.games.metrics import (
     BALANCED,
+    CLASS_KNOWN,
     GAIN,
     MACRO,
-    NOT_ASKED,
     Guesses,
     estimates,
 )
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.calibration
 
 def figure_of(name: str, case: Guesses) -> float:
     """The figure of one draw, of all users, by scikit-learn."""
-    asked = case.guessed[0] != NOT_ASKED
+    asked = case.guessed[0] != CLASS_KNOWN
     truth, guess, scores = case.truth[asked], case.guessed[0][asked], case.scores[0][asked]
     if name == MACRO:
         return float(reference.f1_score(truth, guess, average="macro"))
@@ -51,7 +51,7 @@ def test_intervals_cover_users_and_draws(draws: int, spread: float) -> None:
         shift = rng.normal(0, spread, size=(r, 1)) * sign
         score = 0.7 * sign + hard + shift + 0.5 * rng.normal(size=(r, users))
         guessed = (score > 0).astype(np.int64)
-        guessed[rng.random((r, users)) < 0.3] = NOT_ASKED
+        guessed[rng.random((r, users)) < 0.3] = CLASS_KNOWN
         return Guesses(
             truth=truth, guessed=guessed, classes=2, scores=np.stack([-score, score], axis=2)
         )
@@ -75,7 +75,7 @@ def of_classes(users: int, classes: int, draws: int, rng: np.random.Generator) -
     likely = np.log(shares) + 1.5 * np.eye(classes)[truth] + 0.7 * rng.gumbel(size=(users, classes))
     scores = likely + 0.3 * rng.gumbel(size=(draws, users, classes))
     guessed = scores.argmax(axis=2)
-    guessed[rng.random(guessed.shape) < 0.3] = NOT_ASKED
+    guessed[rng.random(guessed.shape) < 0.3] = CLASS_KNOWN
     return Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
 
 
@@ -88,7 +88,7 @@ def blind(case: Guesses) -> Guesses:
 def figures_of(case: Guesses) -> dict[str, float]:
     """The figures of so many users that they are known."""
     tally = case.tallies.sum(axis=1)
-    asked = case.guessed[0] != NOT_ASKED
+    asked = case.guessed[0] != CLASS_KNOWN
     assert case.scores is not None
     return {
         MACRO: float(macro_f1(tally).mean()),

@@ -15,7 +15,11 @@ from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
 from fedrec_auditor.auditor.worlds.estimators.base import Estimator
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
-from fedrec_auditor.auditor.worlds.pilot_rules import CoordinateVotes, logistic, rule_or_vote
+from fedrec_auditor.auditor.worlds.pilot_rules import (
+    CoordinateVotes,
+    choose_rule_or_vote,
+    fit_logistic_rule,
+)
 from fedrec_auditor.auditor.worlds.scores import OneRunScores, check_repeats
 from tests.contracts.worlds import (
     NOTHING,
@@ -171,7 +175,7 @@ def _bound(noise: str, mean: NDArray[np.float64], delta: float, rng: np.random.G
 
     pilot = [features(sent(world, 150, piloting)) for world in (0, 1)]
     budget = SampleBudget(draws=2 * _DRAWS, delta=delta, alpha=0.05)
-    rule, _ = rule_or_vote(logistic, pilot[0], pilot[1], 3, budget)
+    rule, _ = choose_rule_or_vote(fit_logistic_rule, pilot[0], pilot[1], 3, budget)
     worlds = worlds_of(
         lambda stream, n: rule(features(sent(0, n, stream))),
         lambda stream, n: rule(features(sent(1, n, stream))),

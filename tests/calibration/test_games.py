@@ -9,7 +9,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.games.canary_game import RESOLVED, Ground, Setting
+from fedrec_auditor.auditor.games.canary_game import RESOLVED, GameInputs, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
@@ -77,7 +77,7 @@ def test_noise_that_hides_everything_is_seldom_told_apart_in_a_message() -> None
     repeats, told = 200, 0
     for seed in range(repeats):
         rng, game = np.random.default_rng(seed), CANARY_GAMES[LOCAL]
-        ground = Ground(target=system, interactions=data, size=(8, 10), quick=True)
+        ground = GameInputs(target=system, interactions=data, size=(8, 10), quick=True)
         made = next(game.settings(ground, rng))
         assert isinstance(made, Setting)
         scope = next(iter(made.scopes))

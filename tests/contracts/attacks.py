@@ -19,7 +19,7 @@ from fedrec_auditor.attacks.base import Attack, AttackFamily, Background, Infere
 from fedrec_auditor.auditor.games import membership
 from fedrec_auditor.auditor.games.attack_games import ATTACK_GAMES
 from fedrec_auditor.auditor.games.game import Game, Halves
-from fedrec_auditor.auditor.testing.targets import seen
+from fedrec_auditor.auditor.testing.targets import view_arrays
 from fedrec_auditor.reports.record.rows import AttackRow
 from fedrec_auditor.targets.components import Component, Dense
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
@@ -83,7 +83,7 @@ class AttackCase:
             profiles=None if halved is None else data().ratings,
             references=() if halved is None else halved.views.get(self.vantage, ()),
             included=None if halved is None else halved.included,
-            met=membership.known(data(), np.random.default_rng(2))[0],
+            met=membership.split_known_items(data(), np.random.default_rng(2))[0],
         )
 
     def guess(self, view: View) -> Inference:
@@ -136,7 +136,7 @@ def check_only_the_wire_is_read(case: AttackCase) -> None:
     view = case.view()
 
     def given() -> Any:
-        return [dict(seen(one)) for one in view.rounds], arrays(case.background)
+        return [dict(view_arrays(one)) for one in view.rounds], arrays(case.background)
 
     before, expected = copy.deepcopy(given()), arrays(case.guess(view))
     np.testing.assert_equal(given(), before, "it changed the view or the background")

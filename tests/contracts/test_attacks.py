@@ -131,7 +131,7 @@ def test_trainings_have_every_form_of_message_that_users_send() -> None:
 
     @functools.cache
     def form(name: str) -> tuple[str, ...]:
-        run = narrow(name, rounds=1).run(targets.data(), np.random.default_rng(0))
+        run = narrow(name, rounds=1).run(targets.make_interactions(), np.random.default_rng(0))
         sent = run.transcript.rounds and run.transcript.public.parties is None
         return tuple(run.transcript.rounds[0].uploads.components) if sent else ()
 

@@ -113,7 +113,7 @@ def test_foreseen(estimator: Estimator) -> None:
     beyond = np.linspace(-4.0, 4.0, 81)
     rates, delta = (stats.norm.sf(beyond - 1.0), stats.norm.sf(beyond)), 0.01
     leak = gaussian(1.0)
-    foreseen = estimator.foreseen(20_000, rates, delta=delta, alpha=0.05)
+    foreseen = estimator.expected_limit(20_000, rates, delta=delta, alpha=0.05)
     worlds = worlds_of(leak.a, leak.b)
     shown = estimate(estimator, worlds, delta=delta, samples=20_000).epsilon
     assert 0.7 * foreseen < shown < 1.3 * foreseen, f"{shown}, and {foreseen} was foreseen"
@@ -331,8 +331,8 @@ class Boasts(_Held):
 class ForeseesTooMuch(_Held):
     """Forgets that scores choose its event, unless any event would do."""
 
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        found = super().foreseen(samples, rates, delta=delta, alpha=alpha)
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        found = super().expected_limit(samples, rates, delta=delta, alpha=alpha)
         return found if len(rates[0]) == 1 else 2.0 * found
 
 

@@ -158,7 +158,7 @@ def test_readers_keep_the_law(law: Callable[[ReaderCase], None], target: str) ->
     view = training(target).transcript.view(Vantage.SERVER)
     cases = [
         ReaderCase(reader, target)
-        for reader in reading.reading(view)
+        for reader in reading.readers_of(view)
         if law is not check_evidence_beside_the_true_prior
         or type(reader).__name__ not in OF_NO_INTERACTIONS
     ]
@@ -179,27 +179,27 @@ def test_no_two_readers_tell_the_same_but_of_interactions(target: str, vantage: 
     """A list and a table may both reveal interactions, and the stronger ratio counts."""
     view = training(target).transcript.view(vantage, np.random.default_rng(0))
     users = np.array([3, 17, 40])
-    found = [told(reader.read(view, users)) for reader in reading.reading(view)]
+    found = [told(reader.read(view, users)) for reader in reading.readers_of(view)]
     others = [kinds - {"log_ratio"} for kinds in found]
     assert sum(map(len, others)) == len(set().union(*others))
 
 
 @pytest.mark.parametrize("target", UNREAD)
 def test_no_reader_applies_to_the_targets_that_are_left_out(target: str) -> None:
-    assert not reading.reading(training(target).transcript.view(Vantage.SERVER))
+    assert not reading.readers_of(training(target).transcript.view(Vantage.SERVER))
 
 
 @pytest.mark.parametrize("target", ["fedncf", "fmf-lfl", "fofl-self"])
 def test_readers_of_no_interactions_say_nothing_of_them(target: str) -> None:
     view = training(target).transcript.view(Vantage.SERVER)
-    some = [each for each in reading.reading(view) if type(each).__name__ in OF_NO_INTERACTIONS]
+    some = [each for each in reading.readers_of(view) if type(each).__name__ in OF_NO_INTERACTIONS]
     assert [told(each.read(view, np.arange(5))) & {"log_ratio"} for each in some] == [set()]
 
 
 def test_nothing_is_read_where_nothing_is_linked() -> None:
     for target in TARGETS:
         view = training(target).transcript.view(Vantage.SERVER).without_uploads()
-        assert not reading.reading(view)
+        assert not reading.readers_of(view)
         assert "links no message" in reading.refusal(view)
 
 

@@ -23,22 +23,22 @@ from fedrec_auditor.auditor.testing.targets import (
     TargetCase,
     TargetContract,
     assert_one_by_one,
-    data,
+    make_interactions,
     messages,
-    seen,
-    shifted,
+    shift_categories,
     train,
+    view_arrays,
 )
 from fedrec_auditor.targets.components import Dense, Floats, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.systems import Federated
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
+from fedrec_auditor.targets.memory_mapping import kept_bytes
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp, LcfUb
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf, ObjPertb
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import LocalOnly
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
-from fedrec_auditor.targets.spill import kept_bytes
 from fedrec_auditor.targets.systems.base import Model, Population, Run, ScopedClaim, Target
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 from tests.contracts.laws import BROKEN, catches, hold
@@ -115,7 +115,7 @@ def unsent(case: TargetCase) -> list[Unit]:
     before, changed = (
         sent(interactions),
         {
-            Unit.ATTRIBUTE: sent(replace(interactions, attributes=shifted(interactions))),
+            Unit.ATTRIBUTE: sent(replace(interactions, attributes=shift_categories(interactions))),
             Unit.RATING: sent(replace(interactions, ratings=ratings)),
         },
     )
@@ -159,10 +159,10 @@ class TestTargets(TargetContract):
     def test_scores(self) -> None:
         """Scores are finite, cover all items, and do not depend on who else is asked for."""
         target, run, some = self.subject.target, self.subject.run, np.array([5, 2])
-        every = target.score(run.model, data(), np.arange(USERS))
+        every = target.score(run.model, make_interactions(), np.arange(USERS))
         assert every.shape == (USERS, ITEMS), f"scores of shape {every.shape}"
         assert np.isfinite(every).all(), "scores are not finite"
-        alone = target.score(run.model, data(), some)
+        alone = target.score(run.model, make_interactions(), some)
         np.testing.assert_allclose(alone, every[some], rtol=1e-4, atol=1e-5)
 
     def test_messages_are_of_parts_of_the_model(self) -> None:
@@ -183,7 +183,7 @@ class TestTargets(TargetContract):
 
     def test_odd_data_are_handled_or_refused(self) -> None:
         """Strange shapes end in a training or in one InputError that says what was expected."""
-        for name, interactions in odd(data()).items():
+        for name, interactions in odd(make_interactions()).items():
             try:
                 run = train(self.subject.short, interactions)
             except InputError as error:
@@ -194,7 +194,7 @@ class TestTargets(TargetContract):
             assert refusal.startswith("Expected"), f"{name}: {refusal}"
             assert ". " in refusal, f"{name}: no remedy in: {refusal}"
             assert name not in PLAIN, f"{name} must be handled, got: {refusal}"
-        check_finite(self.subject.target, self.subject.run, data(), "explicit")
+        check_finite(self.subject.target, self.subject.run, make_interactions(), "explicit")
 
 
 PLAIN = ("an idle user", "a user with all items", "implicit")
@@ -228,7 +228,7 @@ def check_finite(target: Target, run: Run, interactions: Interactions, name: str
     assert scores.shape == interactions.ratings.shape, f"{name}: scores of {scores.shape}"
     assert np.isfinite(scores).all(), f"{name}: scores are not finite"
     for one in run.transcript.view(Vantage.SERVER).rounds:
-        for part, values in seen(one):
+        for part, values in view_arrays(one):
             assert np.isfinite(values).all(), f"{name}: {part} is not finite"
 
 
@@ -237,7 +237,9 @@ def test_what_is_left_out_sends_nothing_or_only_as_parties() -> None:
     assert all(public[name].public.parties is not None for name in PARTIES)
     assert not any(public[name].rounds for name in SILENT)
     for name in sorted({*SILENT} - {*PARTIES}):
-        sent = stated(name).target.upload(data(), None, np.random.default_rng(0), size=2)
+        sent = stated(name).target.upload(
+            make_interactions(), None, np.random.default_rng(0), size=2
+        )
         assert sent.components == {}
         np.testing.assert_array_equal(sent.users, np.repeat(np.arange(USERS), 2))
 
@@ -259,7 +261,7 @@ def test_every_target_is_called_as_it_is_found() -> None:
     ids=repr,
 )
 def test_what_parties_send_of_one_user_depends_on_no_other(target: Target) -> None:
-    assert_one_by_one(target, data(), None)
+    assert_one_by_one(target, make_interactions(), None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -294,7 +296,7 @@ class WatchedCompute:
 def test_the_device_is_used_by_those_that_say_so(name: str) -> None:
     target: Target = FAMILIES["targets"].member(name)()
     compute: Any = WatchedCompute()
-    target.shortened(1).run(data(), np.random.default_rng(0), compute=compute)
+    target.shortened(1).run(make_interactions(), np.random.default_rng(0), compute=compute)
     assert compute.is_read == target.trains_on_device
 
 

@@ -188,7 +188,7 @@ def _parse(words: list[str]) -> None:
     above = group.make_context("auditor", list(words))
     name, command, rest = group.resolve_command(above, words)
     found = command.make_context(name, rest, parent=above).params
-    one = {"claims": "asked", "record": "target"}.get(str(name))
+    one = {"claims": "subject", "record": "target"}.get(str(name))
     named = found.get("targets") or ([found[one]] if one and not str(found[one]).isdigit() else [])
     for target in named:
         assert target in (None, "all", *FAMILIES["targets"].names()) or ":" in target, words

@@ -12,7 +12,7 @@ import pytest
 
 from fedrec_auditor.accountants.statements import Basis
 from fedrec_auditor.accountants.verdict import Arithmetic, Verdict
-from fedrec_auditor.auditor.judging.catalogue import entries, find, judge, tables
+from fedrec_auditor.auditor.judging.catalogue import entries, find_entries, judge, tables
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents import catalogue
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, TableRow
@@ -130,7 +130,7 @@ def test_what_is_false_at_other_settings_alone_says_where(judged: tuple[Catalogu
     population = Population(n_users=943, n_items=1682)
     apart = {"6", "22", "24"}
     for row in judged:
-        entry = find(row.number)[0]
+        entry = find_entries(row.number)[0]
         if row.verdict is Verdict.VIOLATED and row.settings and entry.epsilon is not None:
             system = make_target(row.target, Plan())
             notes = [claim.note for claim in system.scoped_claims(population)]

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.__main__ import page as results
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.auditor.plan.families import FAMILIES, papers
 from fedrec_auditor.auditor.reproductions.reproduction import reproduction, reproduction_names
 from fedrec_auditor.reports.writers.reproductions import Page, Pages, lines
@@ -117,7 +117,9 @@ def test_what_is_proved_where_dp_privrec_learns() -> None:
     scope = Scope(
         unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.PEERS, horizon=Horizon.TRAINING
     )
-    bound = least_upper_bound(DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants())
+    bound = smallest_upper_bound(
+        DpPrivrec(multiplier=0.003), scope, ML_100K, 1e-6, all_accountants()
+    )
     proved = bound.epsilon
     assert f"epsilon {round(proved):,} at delta 1e-6" in PAGE
 

@@ -49,12 +49,12 @@ def changed(row: Setting = PRINTED, **values: Any) -> Setting:
     ("values", "words"),
     [
         ({}, "cost utility, and attacks gain less"),
-        ({"gain_high": 0.38}, "cost utility, and attacks were not seen to gain less"),
-        ({"relative_high": 1.0}, "make attacks gain less at no cost that was seen"),
-        ({"relative_high": 1.0, "gain_high": 0.39}, "neither cost nor buy anything that was seen"),
-        ({"ahead_low": 0.01}, "are shown to do better than popularity, or two means"),
-        ({"relative_high": math.nan}, "not all trainings ended"),
-        ({"gain_high": math.nan}, "not all trainings ended"),
+        ({"gain_high": 0.38}, "cost utility, and attacks do not measurably gain less"),
+        ({"relative_high": 1.0}, "make attacks gain less without a measurable cost"),
+        ({"relative_high": 1.0, "gain_high": 0.39}, "have no measurable cost or effect"),
+        ({"ahead_low": 0.01}, "measurably exceed popularity, or user and item means"),
+        ({"relative_high": math.nan}, "not all trainings finished"),
+        ({"gain_high": math.nan}, "not all trainings finished"),
     ],
 )
 def test_a_system_stands_in_the_list_of_what_its_intervals_say(
@@ -78,14 +78,14 @@ def test_a_system_that_is_worse_and_leaks_no_less_is_said_to_be() -> None:
     assert "by `fedmf-apm`" not in page([changed(r, **squares) for r in (BARE, PRINTED, better)])
 
 
-NO_ATTACK = "no attack reads what the server sees: `fedmf-ldp`"
+NO_ATTACK = "no attack reads the server's view: `fedmf-ldp`"
 
 
 @pytest.mark.parametrize(
     ("bare", "printed", "why"),
     [
         (spread(0.01, gain=0.0), {}, "attacks gain nothing"),
-        ({"ahead_low": 0.0}, {}, "without noise it is not shown"),
+        ({"ahead_low": 0.0}, {}, "the noiseless counterpart does not"),
         # FMF-LDP's ".01" was the half width of a coin, of the shuffled view
         ({}, spread(0.01, gain=0.0), NO_ATTACK),
         ({}, {"attack": "interaction-membership: AUC, shuffled"}, NO_ATTACK),

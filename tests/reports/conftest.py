@@ -36,7 +36,7 @@ from fedrec_auditor.reports.record.rows import (
     UsersRow,
     UtilityRow,
 )
-from fedrec_auditor.reports.say.glance import Glance, glances
+from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 from tests.texts import LETTERS
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -80,9 +80,9 @@ def vary(part: Part, **changes: Any) -> Part:
     return part.model_copy(update=changes)
 
 
-def glance_of(record: Record, target: str) -> Glance:
+def glance_of(record: Record, target: str) -> Summary:
     """Return one system of a record at a glance."""
-    return next(each for each in glances(record) if each.section.target == target)
+    return next(each for each in summarize_systems(record) if each.section.target == target)
 
 
 def utility(target: str, value: float, paper: float | None) -> UtilityRow:

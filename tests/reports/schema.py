@@ -74,7 +74,7 @@ def _written(part: Any) -> Any:
 
 
 def _prose(text: str) -> str:
-    """A docstring without its example, a paragraph a line."""
+    """A docstring without its example, one paragraph per line."""
     paragraphs = re.split(r"\n\s*\n", text.split(">>>", 1)[0].strip())
     return "\n".join(" ".join(each.split()) for each in paragraphs).replace("``", "`")
 

@@ -1,4 +1,4 @@
-"""Whatever a record holds: stored whole, and in every form plain, told apart and inert."""
+"""Any record is stored whole, and is plain, unambiguous and inert in every output format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.sections import TAKEN, anchors
 from fedrec_auditor.reports.record.store import IDENTIFIER
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import TABLES, csv_table
 from fedrec_auditor.reports.writers.terminal import render_comparison, render_system
@@ -46,13 +46,13 @@ def stored(record: Record, folder: Path) -> None:
 
 
 def in_a_terminal(record: Record, folder: Path) -> None:
-    """All that is shown can be printed, and the record is no worse than itself."""
+    """The terminal output is printable, and a record is not worse than itself."""
     compared = Comparison.of(record, record)
     assert not compared.changes
     for fancy in (True, False):
         console = Console(file=io.StringIO(), width=60, force_terminal=fancy, color_system=None)
         terminal.render(record, console)
-        for glance in glances(record):
+        for glance in summarize_systems(record):
             render_system(record, glance, console)
         render_comparison(compared, console)
         assert all(sign.isprintable() for sign in console.file.getvalue().replace("\n", ""))

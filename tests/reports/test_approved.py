@@ -15,7 +15,7 @@ from fedrec_auditor.reports.documents.catalogue import catalogue_document
 from fedrec_auditor.reports.documents.figures import figures
 from fedrec_auditor.reports.record.comparison import Comparison
 from fedrec_auditor.reports.record.record import GateOutcome, Record
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from fedrec_auditor.reports.writers.files import TABLES, csv_table, standalone
 from tests.reports.conftest import sample, vary
@@ -30,7 +30,7 @@ FOLDER = Path(__file__).with_name("approved")
 def printings(record: Record, console: Console) -> None:
     """Print all that a terminal shows of a record, and of it against an earlier one."""
     terminal.render(record, console)
-    for glance in glances(record):
+    for glance in summarize_systems(record):
         terminal.render_system(record, glance, console)
     terminal.render_findings(record.findings, console)
     refuted, *rest = record.attacks
@@ -54,7 +54,6 @@ def written(record: Record) -> dict[str, str]:
         "junit.xml": ci.render_junit(record, Gate(FailOn.LEAK)).decode(),
         "report.sarif": ci.render_sarif(record).decode(),
         "figures.txt": "\n".join(f"{each.name}: {each.title}" for each in figures(record)),
-        "who-learns.svg": standalone(next(figures(record))),
         "log.txt": f"{record}\n{record!r}\n",
         "terminal.txt": printed(lambda console: printings(record, console), width=100),
         "sweep.html": _unstyled(SWEEPS[1].page()),

@@ -1,4 +1,4 @@
-"""Compiled loops: they need no place for a cache, and one place says how they are compiled."""
+"""Compiled loops work without a cache directory, and one module sets their options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def total(values):
 
 @pytest.mark.parametrize("fastmath", [frozenset(), FUSED, REORDERED])
 def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[str]) -> None:
-    """numba finds no place beside a source that is in no file."""
+    """numba has no directory for the cache of a source that is not in a file."""
     space: dict[str, object] = {}
     exec(compile(SOURCE, "<nowhere>", "exec"), space)
     total = compiled(fastmath=fastmath)(space["total"])
@@ -33,14 +33,14 @@ def test_without_a_place_for_the_cache_it_compiles_anyway(fastmath: frozenset[st
 
 
 def test_every_kernel_is_compiled_here() -> None:
-    """A bare ``njit(cache=True)`` fails at its import where nothing can be written."""
+    """A bare ``njit(cache=True)`` fails at its import if no directory is writable."""
     root = Path(targets.__file__).parent
     found = [p for p in root.rglob("*.py") if "njit" in p.read_text("utf-8")]
     assert found == [root / "compiled.py"]
 
 
 def functions() -> dict[str, CPUDispatcher]:
-    """Of all modules that compile something."""
+    """The compiled functions of all modules."""
     found = {}
     for package in (attacks, targets):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -1,4 +1,4 @@
-"""Components stored compactly read as the wire carries them, whole, in parts and from a row on."""
+"""Compactly stored components equal dense arrays, in full, in parts and from a row on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fedrec_auditor.targets.components import (
     Component,
     Dense,
     Kind,
-    Overlaid,
-    Randomized,
+    OverlaidTables,
+    RandomizedMessages,
     Randomizer,
     RankOne,
     Reports,
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.components import (
 )
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    Masked,
+    MaskedGradient,
     PartTakenBack,
     Replacement,
 )
@@ -35,7 +35,7 @@ from fedrec_auditor.targets.transcript import Wire
 
 
 def rows(seed: int, whole: bool, clients: int = 4, count: int = 6) -> tuple[Rows, np.ndarray]:
-    """Some rows of a matrix a client, and the same as a dense table."""
+    """Some rows of one matrix per client, and the same matrices as a dense table."""
     rng = np.random.default_rng(seed)
     touched = rng.random((clients, count)) < 0.4
     rest = rng.normal(size=(count, 2)) if whole else None
@@ -59,7 +59,7 @@ def test_rows_read_as_the_whole_matrix(seed: int, whole: bool) -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_rows_are_summed_by_blocks(monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
-    """Blocks that end within a client, and that no copy of all values is made beside them."""
+    """Blocks may end within a client, and the sum makes no copy of all values."""
     component, dense = rows(1, whole, clients=2000, count=500)
     monkeypatch.setattr("fedrec_auditor.targets.components._BLOCK", 10_001)
     tracemalloc.start()
@@ -108,7 +108,7 @@ class Noise:
 def test_noise_is_redrawn_the_same(seed: int) -> None:
     clean, dense = rows(seed, whole=True)
     streams = Streams.spawn(np.random.default_rng(seed), 4)
-    noisy = Randomized(clean, Noise(2.0), streams)
+    noisy = RandomizedMessages(clean, Noise(2.0), streams)
     whole = noisy.dense(np.arange(4))
     assert (whole != dense).all()
     np.testing.assert_array_equal(noisy.dense(np.array([3, 1])), whole[[3, 1]])
@@ -119,12 +119,12 @@ def test_noise_is_redrawn_the_same(seed: int) -> None:
 @given(st.integers(0, 2**32))
 def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
     changed, dense = rows(seed, whole=True)
-    noise = Randomized(
+    noise = RandomizedMessages(
         Dense(np.zeros((4, 6, 2)), Kind.MODEL),
         Noise(2.0),
         Streams.spawn(np.random.default_rng(seed), 4),
     )
-    overlaid, noisy = Overlaid(noise, changed), noise.dense(np.arange(4))
+    overlaid, noisy = OverlaidTables(noise, changed), noise.dense(np.arange(4))
     trained = np.zeros((4, 6), dtype=bool)
     for client in range(4):
         trained[client, changed.ids[changed.indptr[client] : changed.indptr[client + 1]]] = True
@@ -143,7 +143,7 @@ def test_trained_rows_lie_over_a_table_of_noise(seed: int) -> None:
 
 
 def test_noise_is_fresh_in_every_entry() -> None:
-    noisy = Randomized(
+    noisy = RandomizedMessages(
         Dense(np.zeros((50, 8, 5)), Kind.MODEL),
         Noise(1.0),
         Streams.spawn(np.random.default_rng(0), 50),
@@ -156,7 +156,7 @@ def test_noise_is_fresh_in_every_entry() -> None:
 
 @given(st.integers(1, 5), st.integers(0, 2**32))
 def test_lists_are_read_entry_by_entry(count: int, seed: int) -> None:
-    """Of clients in any order, by themselves and on the wire."""
+    """Lists of clients in any order, as components and as wires."""
     rng = np.random.default_rng(seed)
     entries, clients = rng.integers(-1, 4, (count, 6)), rng.permutation(count)
     lists = Dense(entries, Kind.ITEMS)
@@ -192,7 +192,7 @@ _ROWS = Rows(
 
 
 _NOISES: dict[str, Randomizer] = {
-    "masked": Masked(1.0),
+    "masked": MaskedGradient(1.0),
     "replaced": Replacement(1.0, 0.5),
     "repaired": PartTakenBack(1.0, 0.5),
     "normal": ClippedNoise(0.5, 0.2, normal=True),
@@ -203,7 +203,7 @@ _NOISES: dict[str, Randomizer] = {
 MESSAGES: dict[str, Component] = {
     "dense": _TABLE,
     "rows": _ROWS,
-    "overlaid": Overlaid(_TABLE, _ROWS),
+    "overlaid": OverlaidTables(_TABLE, _ROWS),
     "rank one": RankOne(
         _RNG.normal(size=(CLIENTS, WIDTH)),
         _RNG.normal(size=(ITEMS, WIDTH)),
@@ -218,7 +218,7 @@ MESSAGES: dict[str, Component] = {
         (ITEMS, WIDTH),
     ),
     **{
-        name: Randomized(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
+        name: RandomizedMessages(_TABLE, noise, Streams.spawn(_RNG, CLIENTS))
         for name, noise in _NOISES.items()
     },
 }
@@ -262,7 +262,7 @@ def test_no_number_is_larger_than_is_said(name: str, on_the_wire: bool) -> None:
 
 
 READ = ("reports",)
-"""Messages of which no number is told before they are read."""
+"""Messages without a known limit of their numbers."""
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ READ = ("reports",)
     ids=lambda made: type(getattr(made, "randomize", made)).__name__,
 )
 def test_a_limit_is_told_by_what_messages_are_made_of(made: Component) -> None:
-    """Without reading any, so that it takes no longer the more items there are to a message."""
+    """The limit needs no message, so that its time does not depend on the number of items."""
     for part in (made, SomeRows(made, np.array([2, 4]))):
         assert np.abs(part.dense(np.arange(CLIENTS))).max() <= part.largest() < 100
 
@@ -288,11 +288,14 @@ def test_broken_factors_have_no_limit(broken: str, number: float) -> None:
 @pytest.mark.parametrize("noise", ["normal", "Laplace"])
 def test_noise_has_a_limit_and_what_is_no_number_has_none(noise: str) -> None:
     """A device whose training broke down sends NaN through clipping and noise."""
-    assert isinstance(sent := MESSAGES[noise], Randomized)
+    assert isinstance(sent := MESSAGES[noise], RandomizedMessages)
     assert sent.largest() < 10
     broken = _TABLE.values.copy()
     broken[2, 3, 1] = np.nan
-    assert Randomized(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).largest() == np.inf
+    assert (
+        RandomizedMessages(Dense(broken, Kind.MODEL), sent.randomize, sent.streams).largest()
+        == np.inf
+    )
 
 
 @pytest.mark.parametrize("name", _NOISES)

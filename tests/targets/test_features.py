@@ -1,4 +1,4 @@
-"""Features, the filter and files beside interactions, each against a slow way."""
+"""Features, the filter and side tables, each compared with a slow implementation."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def interactions(table: np.ndarray) -> Interactions:
 def survivors(
     table: np.ndarray, min_user: int, min_item: int, items_first: bool
 ) -> tuple[list[int], list[int]]:
-    """One after another, in either order: the same is left."""
+    """Dropping one by one, in either order, leaves the same part."""
     users, items = list(range(table.shape[0])), list(range(table.shape[1]))
     while True:
         weak_users = [u for u in users if np.count_nonzero(table[u, items]) < min_user]
@@ -189,7 +189,7 @@ def test_low_ratings_are_dropped_before_interactions_are_counted() -> None:
     left = Filter(min_rating=4)(data)
     assert left.ratings.toarray().tolist() == [[5, 4, 0, 0], [4, 0, 0, 0], [0, 0, 0, 5]]
     assert Filter(min_rating=4, min_user=2)(data).users.tolist() == [0]
-    with pytest.raises(InputError, match="Expected ratings of 6 and more"):
+    with pytest.raises(InputError, match="Expected ratings of at least 6"):
         Filter(min_rating=6)(data)
 
 
@@ -229,10 +229,10 @@ def test_users_are_joined_by_identifier(table: Interactions, tmp_path: Path, end
     assert found.digest() != table.digest()
     assert found.name == f"r.csv with u.{ending}"
     assert found.notes == (
-        f"Of 5 users 1 have no row in u.{ending}.",
-        f"Of 5 rows of u.{ending} 1 are of no user here.",
-        "Users without a value of gender: 2, left out there.",
-        "Users without a value of level: 2, left out there.",
+        f"1 of 5 users have no row in u.{ending}.",
+        f"1 of 5 rows of u.{ending} match no user.",
+        "2 users have no value of gender: attacks skip them.",
+        "2 users have no value of level: attacks skip them.",
     )
 
 
@@ -272,7 +272,7 @@ def test_titles_and_genres_have_no_bins(table: Interactions, tmp_path: Path, nam
 
 
 def test_thirds_are_of_the_users_who_are_audited(tmp_path: Path) -> None:
-    """The older half has one interaction each; items are read before any is dropped."""
+    """Older users have one interaction each; items are read before users are dropped."""
     ratings = np.ones((90, 2))
     ratings[45:, 1] = 0.0
     ages = {"id": list(map(str, range(90))), "age": [str(10 + at) for at in range(90)]}
@@ -310,7 +310,7 @@ def test_what_cannot_be_read_is_one_error(
 def test_dates_are_left_out_where_others_are_named(table: Interactions, tmp_path: Path) -> None:
     found = SideTables(users=write(tmp_path / "u.csv", BORN), wanted=("sex",))(table)
     assert set(found.attributes) == {"sex"}
-    assert any("born of u.csv is no attribute: dates." in note for note in found.notes)
+    assert any("born of u.csv is not used: dates." in note for note in found.notes)
 
 
 def test_row_numbers_and_other_identifiers_are_no_attributes(

@@ -1,4 +1,4 @@
-"""What settings declare: what is taken, what the error says, and that the contract sees a gap."""
+"""Declared settings: allowed values, errors, and gaps that the contract test finds."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_range_takes_what_it_says_and_nothing_else(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Several(Checked):
-    """Counts up to ``count``. With ``flag`` it is another."""
+    """Counts up to ``count``. If ``flag`` is true, it is another counter."""
 
     count: Whole = 3
     rate: Positive = 0.5

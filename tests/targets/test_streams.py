@@ -1,4 +1,4 @@
-"""Streams, and noise fused with them: the same coins in any batch, of the right law."""
+"""Streams and fused noise: equal draws in any batch, with the right distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import stats
 from fedrec_auditor.targets.noise_kernel import laplace, laplace_rows, log
 from fedrec_auditor.targets.streams import Streams
 
-LEVEL = 1e-7  # of every test of a law below
+LEVEL = 1e-7  # of every test of a distribution below
 
 
 def spawn(count: int, seed: int = 0) -> Streams:

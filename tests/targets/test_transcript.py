@@ -1,4 +1,4 @@
-"""A view shows the wire: no attribute of it leads to how messages are stored."""
+"""No attribute of a view leads to the stored form of its messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedrec_auditor.targets.components import (
     Component,
     Dense,
     Kind,
-    Randomized,
+    RandomizedMessages,
     RankOne,
     Reports,
     Rows,
@@ -41,7 +41,7 @@ EVERY = np.arange(5)
 
 
 def reached(root: object) -> Iterator[tuple[str, object]]:
-    """Everything that attributes, items and values lead to from here, underscored ones too."""
+    """All objects that can be reached by attributes, items and values, also private ones."""
     todo: list[tuple[str, object]] = [("view", root)]
     known: list[object] = []  # kept, so that no address is used twice
     met: set[int] = set()
@@ -71,7 +71,7 @@ def reached(root: object) -> Iterator[tuple[str, object]]:
 
 def stored(root: object) -> list[str]:
     """Paths to stored components, to seeds, and to sparse arrays."""
-    kinds = Dense | RankOne | Rows | Randomized | Reports | Streams | sparse.sparray
+    kinds = Dense | RankOne | Rows | RandomizedMessages | Reports | Streams | sparse.sparray
     return [path for path, value in reached(root) if isinstance(value, kinds)]
 
 
@@ -188,7 +188,7 @@ SEEN_BY = {
 
 @pytest.mark.parametrize("vantage", Vantage)
 def test_a_vantage_sees_its_part_of_a_round_and_no_more(vantage: Vantage) -> None:
-    """Messages are linked for the server, in an order of its own in each shuffle, and else sums."""
+    """Messages are linked for the server, reordered by each shuffle, and summed otherwise."""
     many = np.arange(500)
     reports = Reports(many[:, None] % 5, many[:, None] % 3 > 0, 2.0, (5, 2))
     sent = Uploads(many, {"all": Wire.of(many * 1.0, Kind.CHANGE), "reports": reports})

@@ -1,1 +1,1 @@
-"""What a ratio of probabilities cannot see: one kind of fault a module."""
+"""Checks for faults that a ratio of probabilities does not show, one kind of fault per module."""

@@ -1,4 +1,4 @@
-"""Check of low-order bits: doubles must not reveal what was added to the noise."""
+"""Check of low-order bits: the bits of a noisy double must not reveal the value without noise."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 Uniforms = NDArray[np.int64]
-"""Uniform doubles in (0, 1) as multiples of 2^-53: all that numpy's generators ever give."""
+"""Uniform doubles in (0, 1) as multiples of 2^-53, the only values of numpy's generators."""
 
 BITS = 53
 _WORDS = 624
 _BATCH = _WORDS // 2
 _NUMBERS = 32
-# Uniforms on either side of the inverse that are tried, should rounding break the order there; and
-# farther ones, a power of two away, to see that the order holds on every scale.
+# Uniforms on each side of the inverse that are tried, because rounding may break the order there;
+# and uniforms at powers of two from it, which show whether the order holds on every scale.
 _NEIGHBOURS, _FARTHER = 8, 2 ** np.arange(4, BITS - 1, 3)
 _DISORDER = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class OneUniform:
-    """A randomizer whose k-th number is a monotone function of the k-th uniform it draws.
+    """A randomizer whose k-th number is a monotone function of the k-th uniform that it draws.
 
-    Inversion of a distribution function is of this kind, and so are numpy's ``laplace``,
-    ``logistic``, ``gumbel`` and ``uniform`` with anything monotone done to them; numpy's
-    ``normal`` (ziggurat) and torch's samplers are not. Which uniforms an output could come from is
-    then found by bisection, and the randomizer itself is the judge: it is run on a generator whose
-    state is set so that the wanted uniforms come next, so no formula, order of operations or
-    mathematical library is assumed.
+    Inversion of a distribution function is of this kind, and so are monotone functions of numpy's
+    ``laplace``, ``logistic``, ``gumbel`` and ``uniform``; numpy's ``normal`` (ziggurat) and torch's
+    samplers are not. The uniforms from which an output can come are then found by bisection. The
+    randomizer itself is run, on a generator whose state is set so that given uniforms come next, so
+    that no formula, order of operations or mathematical library is assumed.
+
+    sampler: the randomizer.
+    rises: whether its numbers rise with the uniforms; otherwise they fall.
     """
 
     sampler: Sampler
@@ -51,18 +53,16 @@ class OneUniform:
 
     @classmethod
     def recognise(
-        cls,
-        sampler: Sampler,
-        inputs: list[Any],
-        shape: tuple[int, ...],
-        rng: np.random.Generator,
+        cls, sampler: Sampler, inputs: list[Any], shape: tuple[int, ...], rng: np.random.Generator
     ) -> OneUniform | None:
-        """The sampler behind ``sampler`` if, for every input, it passes for one of this kind.
+        """Recognises a sampler of this kind by its outputs for every input; None if it is not.
 
-        One output has ``shape``, at most ``_NUMBERS`` numbers. It must take two words of a Mersenne
-        twister a number, as a uniform double does, whatever the bits that the double drops (else it
-        knows more uniforms than these), give the same numbers in another order for uniforms in
-        another order, and rise (or fall) with them throughout.
+        ``shape`` is that of one output, with at most ``_NUMBERS`` numbers. The sampler must:
+
+        - take two words of a Mersenne twister per number, as a uniform double does;
+        - not depend on the bits that the double drops (otherwise it has more uniforms than these);
+        - return the same numbers in another order for uniforms in another order;
+        - rise (or fall) with the uniforms throughout.
         """
         number = _BATCH // math.prod(shape) if math.prod(shape) <= _NUMBERS else 0
         uniforms = np.sort(rng.integers(1, 1 << BITS, (number, *shape)), axis=0)
@@ -86,7 +86,7 @@ class OneUniform:
         return cls(sampler, directions.pop()) if len(directions) == 1 else None
 
     def outputs(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
-        """The outputs for ``value`` that these uniforms make, of the same shape (n, *shape)."""
+        """Outputs (n, *shape) for ``value`` from these uniforms (n, *shape)."""
         batch = _BATCH // math.prod(uniforms.shape[1:])
         parts = [
             _run(self.sampler, value, uniforms[start : start + batch])[0]
@@ -95,17 +95,18 @@ class OneUniform:
         return np.concatenate([np.empty((0, *uniforms.shape[1:])), *parts])
 
     def skips(self, value: Any, outputs: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Whether no uniform makes a number of ``outputs``, (n, *shape), though some lie around it.
+        """Whether each number of ``outputs`` (n, *shape) is impossible for ``value``, within range.
 
-        Bisection over all 2^53 uniforms finds where the outputs for ``value`` pass the number; the
-        uniforms there are tried one by one. None if the sampler does not keep its order there, near
-        and far: low bits of a uniform that fill places below those which its high bits set.
+        A number counts if no uniform gives it, but some give smaller and larger numbers. Bisection
+        over all 2^53 uniforms finds where the outputs for ``value`` pass the number; the uniforms
+        around it are tried one by one. None if the sampler is not monotone there, near and far:
+        low bits of a uniform then fill places below those that its high bits set.
         """
         wanted = outputs if self.rises else -outputs
         low = np.ones(outputs.shape, dtype=np.int64)
         high = np.full(outputs.shape, (1 << BITS) - 1)
-        least, most = self._ordered(value, low), self._ordered(value, high)
-        inside = (least < wanted) & (wanted < most)
+        lowest, highest = self._ordered(value, low), self._ordered(value, high)
+        inside = (lowest < wanted) & (wanted < highest)
         while (open_ := (inside & (low < high)).reshape(len(low), -1).any(axis=1)).any():
             middle = (low[open_] + high[open_]) // 2
             made = self._ordered(value, middle)
@@ -116,10 +117,10 @@ class OneUniform:
         near = np.arange(-_NEIGHBOURS, _NEIGHBOURS + 1)
         steps = np.concatenate([-_FARTHER[::-1], near, _FARTHER])
         around = np.clip(np.add.outer(steps, low[rows]), 1, (1 << BITS) - 1)
-        found = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
-        if rows.any() and (np.diff(found, axis=0) < 0).any(axis=0).mean() > _DISORDER:
+        tried = self._ordered(value, around.reshape(-1, *outputs.shape[1:])).reshape(around.shape)
+        if rows.any() and (np.diff(tried, axis=0) < 0).any(axis=0).mean() > _DISORDER:
             return None
-        inside[rows] &= (found != wanted[rows]).all(axis=0)
+        inside[rows] &= (tried != wanted[rows]).all(axis=0)
         return inside
 
     def _ordered(self, value: Any, uniforms: Uniforms) -> NDArray[np.float64]:
@@ -130,27 +131,24 @@ class OneUniform:
 def _run(
     sampler: Sampler, value: Any, uniforms: Uniforms, dropped: int = 0
 ) -> tuple[NDArray[Any], int]:
-    """Outputs when these uniforms, at most ``_BATCH``, are drawn; and how many words were taken.
+    """Outputs from these uniforms, at most ``_BATCH``; and the number of words that were drawn.
 
-    A uniform is 27 high bits of one word and 26 of the next; the others are those of ``dropped``.
+    A uniform is 27 high bits of one word and 26 of the next; ``dropped`` gives the remaining bits.
     """
     words = np.zeros(_WORDS, dtype=np.uint32)
     used = words[: 2 * uniforms.size]
     used[0::2] = ((uniforms >> 26) << 5).ravel() | dropped & 31
     used[1::2] = ((uniforms & ((1 << 26) - 1)) << 6).ravel() | dropped & 63
     twister = np.random.MT19937(0)
-    twister.state = {
-        "bit_generator": "MT19937",
-        "state": {"key": _untempered(words), "pos": 0},
-    }
+    twister.state = {"bit_generator": "MT19937", "state": {"key": _untempered(words), "pos": 0}}
     outputs = sampler.draw(value, np.random.Generator(twister), len(uniforms))
     return outputs, int(twister.state["state"]["pos"])
 
 
 def _untempered(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """States of a Mersenne twister that it tempers into ``words`` (Matsumoto and Nishimura 1998).
+    """States of a Mersenne twister whose tempering gives ``words`` (Matsumoto and Nishimura 1998).
 
-    Each step of the tempering is undone by repeating it, as it leaves the bits it reads from.
+    Each step of the tempering is inverted by repetition, because it leaves the bits that it reads.
     """
     state = words ^ (words >> np.uint32(18))
     state ^= (state << np.uint32(15)) & np.uint32(0xEFC60000)
@@ -168,66 +166,68 @@ _REMEDY = (
     "or use a discrete or snapped mechanism: DiscreteLaplace, DiscreteGaussian, SnappedLaplace of "
     "fedrec_auditor.targets.mechanisms."
 )
-# Least draws, numbers and ordered pairs for the exact answer; fewer if a call gives one output.
+# Fewest draws and numbers, and most ordered pairs of inputs, for the exact method; and the same if
+# a call returns one output.
 _INVERTED = (96, 624, 4)
 _INVERTED_SLOWLY = (96, 96, 2)
-# A cell counts as avoided where this many draws were to be expected in it.
+# A cell counts as avoided if at least this many draws are expected in it.
 _EXPECTED = 20.0
 _ENTRIES = 16
 
 
 def floating_point(evidence: SharedEvidence) -> Check:
-    """No output in floating point tells by its low-order bits what it cannot have come from.
+    """Checks that low-order bits of floating-point outputs do not exclude an input.
 
-    Noise in doubles takes some doubles only, and adding a value to it keeps or rounds away bits by
-    the sizes of both, so that the set of possible sums depends on the value (Mironov 2012, "On
-    significance of the least significant bits for differential privacy").
+    Noise in doubles takes only some doubles, and the sum with a value keeps or rounds away bits,
+    depending on the sizes of both, so that the set of possible sums depends on the value (Mironov
+    2012, "On significance of the least significant bits for differential privacy").
 
-    Exactly, for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``: the share
-    of one input's outputs that no uniform at all makes of another input, though some make smaller
-    and larger ones. Such an output is proof, so a share whose lower confidence limit is above delta
-    refutes any epsilon.
+    The exact method is for samplers of the ``OneUniform`` kind, such as ``value + rng.laplace()``.
+    It measures the share of one input's outputs that no uniform gives for another input, although
+    some uniforms give smaller and larger outputs. Such an output is proof, so a share with a lower
+    confidence limit above delta refutes any epsilon.
 
-    As a black box: one half of the draws chooses cells (sign, exponent and lowest set bit of a
-    number) that come up under one input and never under another, though numbers of their sign
-    and exponent do, so often that ``_EXPECTED`` were due; the other half counts them. Fails if the
-    counts refute the claim. Numbers that repeat are left to the ratio.
+    The black-box method selects cells (sign, exponent and lowest set bit of a number) on one half
+    of the draws: a cell must occur under one input and never under another, although numbers with
+    its sign and exponent occur often enough that ``_EXPECTED`` draws were expected in it. The other
+    half is counted, and the check fails if the counts refute the claim. Repeated numbers are left
+    to the ratio.
 
-    The sign of a zero is one such bit: -0.0 equals 0.0, and is written with its sign. An output
-    with a -0.0 is an event known beforehand, so all draws count it.
+    The sign of zero is such a bit too: -0.0 equals 0.0, but is written with its sign. An output
+    with a -0.0 is an event known beforehand, so all draws count.
 
-    Not seen: inputs so near that only the choice of doubles differs, not their lowest set bits,
-    under a sampler that cannot be inverted, as numpy's ``normal`` and torch's noise.
+    Limitation: the check misses inputs that are so close that only the choice of doubles differs,
+    and not their lowest set bits, if the sampler cannot be inverted (numpy's ``normal``, torch).
     """
     batch = evidence.outputs
     if batch.dtype.kind != "f":
         return Check.passed(f"Outputs are not in floating point, but of {batch.dtype.name}.")
-    least, numbers, most = _INVERTED if evidence.sampler.sized else _INVERTED_SLOWLY
-    size = max(least, numbers // max(1, math.prod(batch.shape[2:])))
+    draws, numbers, n_pairs = _INVERTED if evidence.sampler.sized else _INVERTED_SLOWLY
+    size = max(draws, numbers // max(1, math.prod(batch.shape[2:])))
     places = itertools.combinations(range(len(evidence.inputs)), 2)
     pairs = [pair for both in places for pair in (both, both[::-1])]
-    claim = evidence.claim.shared(2 * len(pairs) + most)
-    found = _sign_of_zero(batch, evidence.inputs, pairs, claim)
-    if found is not None:
-        return found
-    shares = _inverted(evidence, pairs[:most], claim, size)
+    claim = evidence.claim.shared(2 * len(pairs) + n_pairs)
+    fault = _sign_of_zero(batch, evidence.inputs, pairs, claim)
+    if fault is not None:
+        return fault
+    shares = _inverted(evidence, pairs[:n_pairs], claim, size)
     if isinstance(shares, Check):
         return shares
-    return _black_box(batch, evidence.inputs, pairs, claim) or Check.passed(_seen(batch, shares))
+    return _black_box(batch, evidence.inputs, pairs, claim) or Check.passed(_passed(batch, shares))
 
 
 def _sign_of_zero(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """An output with a -0.0, or without one, that tells inputs apart."""
+    """A failed check if outputs with a -0.0, or without one, distinguish inputs; otherwise None."""
     negative = ((batch == 0) & np.signbit(batch)).reshape(*batch.shape[:2], -1).any(axis=2)
     for a, b in pairs:
         for name, seen in (("an output with a -0.0", negative), ("an output without", ~negative)):
             hits, misses = (int(seen[place].sum()) for place in (a, b))
             event = Event(name, (inputs[a], inputs[b]), hits, misses, seen.shape[1])
-            if claim.refuted_by(event):
+            if claim.is_refuted_by(event):
                 return Check.failed(
-                    f"{event}: -0.0 equals 0.0, and its sign is sent all the same. Add 0.0 to the "
+                    f"{event}: -0.0 equals 0.0, but the output contains its sign. Add 0.0 to the "
                     "output, or send whole numbers."
                 )
     return None
@@ -236,9 +236,9 @@ def _sign_of_zero(
 def _inverted(
     evidence: SharedEvidence, pairs: list[tuple[int, int]], claim: ClaimUnderTest, size: int
 ) -> Check | list[float]:
-    """The share of ``size`` outputs that an input cannot give, by pairs; a fault where it proves.
+    """Share of ``size`` outputs of one input that another cannot give, per pair; or a failed check.
 
-    Fewer pairs, or none, where the sampler is of another kind, or its draws are used up.
+    There are fewer shares, or none, if the sampler is of another kind or its draws are used up.
     """
     inputs, shape = evidence.inputs, evidence.outputs.shape[2:]
     sampler = evidence.own("floating point")
@@ -253,11 +253,11 @@ def _inverted(
             outputs = inverse.outputs(inputs[a], uniforms)
             skipped = inverse.skips(inputs[b], outputs)
             changed = not np.array_equal(inverse.outputs(inputs[a], uniforms), outputs)
-            if changed or skipped is None:  # what it makes of uniforms is no function of them
+            if changed or skipped is None:  # the outputs are not a function of the uniforms
                 break
             hits = int(skipped.reshape(size, -1).any(axis=1).sum())
             shares.append(hits / size)
-            if claim.impossible(hits, size):
+            if claim.is_impossible(hits, size):
                 return _failed(
                     inputs[a],
                     claim.share(hits, size),
@@ -272,7 +272,7 @@ def _inverted(
 def _black_box(
     batch: NDArray[Any], inputs: list[Any], pairs: list[tuple[int, int]], claim: ClaimUnderTest
 ) -> Check | None:
-    """Low-order bits that are seen under one input only, and counted on the other half."""
+    """A failed check if one input alone has some low-order bits, counted on the other half."""
     suspected = None
     cells, sizes, codes = _cells(batch)
     half = codes.shape[1] // 2
@@ -283,30 +283,30 @@ def _black_box(
         if not avoided.any() or _repeat(batch[a, :half], avoided[codes[a, :half]]):
             continue
         shown = avoided[codes[[a, b], half:]]
-        seen, other = shown.any(axis=2)
-        hits, misses, held = int(seen.sum()), int(other.sum()), len(seen)
-        place = int(np.argmax(seen))
+        seen_here, seen_there = shown.any(axis=2)
+        hits, misses, n_held = int(seen_here.sum()), int(seen_there.sum()), len(seen_here)
+        place = int(np.argmax(seen_here))
         example = batch[a, half + place].ravel()[int(np.argmax(shown[0, place]))]
-        if claim.refuted(hits, held, misses, held):
+        if claim.is_refuted(hits, n_held, misses, n_held):
             return _failed(
                 inputs[a],
-                claim.share(hits, held),
-                f"have low-order bits of which {words(inputs[b])} gave {misses} in {held} draws "
-                f"(by sign, exponent and lowest set bit; {hits} draws here)",
-                "as surely as these counts say",
+                claim.share(hits, n_held),
+                f"have low-order bits that {words(inputs[b])} gave {misses} times in {n_held} "
+                f"draws (by sign, exponent and lowest set bit; {hits} draws here)",
+                "with the certainty of these counts",
                 example,
             )
         if misses == 0 and hits >= _EXPECTED:
             suspected = suspected or Check.not_run(
-                f"{hits} of {held} outputs for {words(inputs[a])} have low-order bits never seen "
-                f"under {words(inputs[b])}, such as {_hex(example)}; so few draws cannot refute a "
-                f"claim of {claim.epsilon:g} by that. {_REMEDY}"
+                f"{hits} of {n_held} outputs for {words(inputs[a])} have low-order bits that never "
+                f"occurred under {words(inputs[b])}, such as {_hex(example)}; the draws are too "
+                f"few to refute a claim of {claim.epsilon:g} by that. {_REMEDY}"
             )
     return suspected
 
 
 def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
-    """Whether the numbers ``chosen`` are few ones again and again."""
+    """Whether the ``chosen`` numbers are repetitions of a few numbers."""
     numbers = outputs.reshape(len(outputs), -1)[:, : chosen.shape[1]][chosen]
     return 2 * len(np.unique(numbers)) < len(numbers)
 
@@ -314,7 +314,7 @@ def _repeat(outputs: NDArray[Any], chosen: NDArray[np.bool_]) -> bool:
 def _failed(one: Any, share: float, how: str, certainty: str, example: Any) -> Check:
     return Check.failed(
         f"At least {100 * share:.3g}% of the outputs for the input {words(one)} {how}: whoever "
-        f"sees one, such as {_hex(example)}, decides {certainty}. {_REMEDY}"
+        f"sees one, such as {_hex(example)}, distinguishes the inputs {certainty}. {_REMEDY}"
     )
 
 
@@ -322,12 +322,11 @@ def _hex(number: Any) -> str:
     return f"{float(number)!r} ({float(number).hex()})"
 
 
-def _cells(
-    batch: NDArray[Any],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Cells of sign, exponent and lowest set bit: which, of which size, and that of each number.
+def _cells(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Cells of sign, exponent and lowest set bit: (cells, size of each cell, cell of each number).
 
-    A size is a sign and an exponent (of one entry of the output); codes are (inputs, n, entries).
+    A size is a sign and an exponent of one entry of the output. The cells of the numbers are
+    positions among the cells, (inputs, n, entries).
     """
     numbers = batch.reshape(*batch.shape[:2], -1)[:, :, :_ENTRIES].astype(np.float64)
     mantissa, exponent = np.frexp(numbers)
@@ -340,19 +339,19 @@ def _cells(
 
 
 def _lowest(mantissa: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How far down the lowest set bit lies, 1 for one half, ..., ``BITS``; 0 for zero."""
+    """Position of the lowest set bit: 1 for one half, ..., ``BITS``; 0 for zero."""
     whole = np.ldexp(mantissa, BITS).astype(np.int64)
     place = np.frexp((whole & -whole).astype(np.float64))[1]
     return np.where(whole == 0, 0, BITS + 1 - place).astype(np.int64)
 
 
-def _seen(batch: NDArray[Any], shares: list[float]) -> str:
-    """In words what was looked at and not found wanting."""
+def _passed(batch: NDArray[Any], shares: list[float]) -> str:
+    """Describes the examination if it shows no fault."""
     numbers = batch[np.isfinite(batch) & (batch != 0)].astype(np.float64)
     how = (
-        f"The sampler, inverted, leaves out no output tried ({len(shares)} pairs of inputs)."
+        f"The inverted sampler can give every output tried ({len(shares)} pairs of inputs)."
         if shares and max(shares) == 0
-        else "No low-order bits were seen under one input only."
+        else "No low-order bits occurred under one input only."
     )
     mantissa, exponent = np.frexp(numbers)
     grid = int((exponent - _lowest(mantissa)).min(initial=0))
@@ -361,6 +360,6 @@ def _seen(batch: NDArray[Any], shares: list[float]) -> str:
     if shares:
         return how
     return (
-        f"{how} Outputs use all bits of a double and the sampler could not be inverted, so nearer "
-        "inputs may still be told apart."
+        f"{how} Outputs use all bits of a double and the sampler could not be inverted, so closer "
+        "inputs may still be distinguished."
     )

@@ -1,4 +1,4 @@
-"""Every check on one randomizer, in one order."""
+"""All checks of a randomizer, in a fixed order."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ CHECKS: dict[str, Callable[[SharedEvidence], Check]] = {
 
 
 def run_checks(evidence: SharedEvidence) -> tuple[Check, ...]:
-    """Look for what no ratio of probabilities shows; the same names in the same order always.
+    """Runs all checks for faults that a ratio of probabilities does not show, in a fixed order.
 
     At most ``MOST_INPUTS`` of the inputs are tried: the first, the last and some between. A check
-    that cannot look, or does not finish by its share of draws, is "not run", whatever
-    it saw, and says why. Each accuses a randomizer that keeps its claim with probability
-    ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of the values put
-    out: where one tells inputs apart, the check says what epsilon that shows. Types and the
-    low-order bits of doubles are judged apart from the ratio of values, and say none.
+    is "not run", with the reason, if it cannot be made or does not finish within its share of
+    draws, even if it observed something. Each check accuses a randomizer that keeps its claim with
+    probability ``FALSE_ALARM`` at most. Determinism, shared noise and support count events of
+    output values: if an event distinguishes inputs, the check gives the lower bound on epsilon.
+    Types and the low-order bits of doubles are judged apart from the ratio of values, and give no
+    bound.
     """
     count = len(evidence.inputs)
     places = np.linspace(0, count - 1, min(count, MOST_INPUTS)).round().astype(int)
     evidence = replace(evidence, inputs=[evidence.inputs[place] for place in places])
-    return tuple(_looked(name, look, evidence) for name, look in CHECKS.items())
+    return tuple(_checked(name, look, evidence) for name, look in CHECKS.items())
 
 
-def _looked(name: str, look: Callable[[SharedEvidence], Check], evidence: SharedEvidence) -> Check:
+def _checked(name: str, look: Callable[[SharedEvidence], Check], evidence: SharedEvidence) -> Check:
     try:
         found = look(evidence)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Evidence that checks share: one randomizer, claim and budget, and when a check may accuse."""
+"""Evidence shared by checks: one randomizer, claim and budget of draws, and tests of events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fedrec_auditor.auditor.worlds.guesses import clopper_pearson_lower, event_e
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT, Sampler
 
 FALSE_ALARM = 1e-6
-"""The largest probability that one check accuses a mechanism that keeps its claim."""
+"""The largest probability with which one check accuses a mechanism that keeps its claim."""
 
 
 def words(value: Any, most: int = 60) -> str:
-    """An input or an output, as short as a sentence bears."""
+    """An input or an output in at most ``most`` characters."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     text = " ".join(repr(value).split())
@@ -33,10 +33,13 @@ def words(value: Any, most: int = 60) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of outputs, which was chosen before the draws were seen on which it is counted.
+    """An event of outputs, selected before the draws on which it is counted.
 
-    It came ``hits`` times in ``trials`` draws for the first of two ``inputs``, and ``misses`` times
-    in as many for the second.
+    name: the event in words.
+    inputs: two inputs.
+    hits: occurrences in the draws for the first input.
+    misses: occurrences in the draws for the second input.
+    trials: draws for each of the two inputs.
     """
 
     name: str
@@ -46,24 +49,24 @@ class Event:
     trials: int
 
     def __str__(self) -> str:
-        """All of it, as the beginning of a sentence."""
+        """The event and its counts, as the beginning of a sentence."""
         one, other = map(words, self.inputs)
         return (
-            f"{self.name[:1].upper()}{self.name[1:]} came {self.hits} times in {self.trials} draws "
-            f"for the input {one}, and {self.misses} times for {other}"
+            f"{self.name[:1].upper()}{self.name[1:]} occurred {self.hits} times in {self.trials} "
+            f"draws for the input {one}, and {self.misses} times for {other}"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimUnderTest:
-    """(epsilon, delta), held against events in ``tests`` tests that share ``FALSE_ALARM``."""
+    """A claim of (epsilon, delta), against ``tests`` tests of events that share ``FALSE_ALARM``."""
 
     epsilon: float
     delta: float
     tests: int = 1
 
     def shared(self, tests: int) -> ClaimUnderTest:
-        """The same claim, held against so many tests together."""
+        """A copy for ``tests`` tests together."""
         return replace(self, tests=tests)
 
     @property
@@ -71,42 +74,42 @@ class ClaimUnderTest:
         """The probability with which one test may err."""
         return FALSE_ALARM / self.tests
 
-    def certified(self, hits: int, trials: int, misses: int, others: int) -> float:
-        """Least epsilon that explains ``hits`` of ``trials``, ``misses`` of ``others``."""
+    def lower_bound(self, hits: int, trials: int, misses: int, others: int) -> float:
+        """Lower bound on epsilon by ``hits`` of ``trials`` against ``misses`` of ``others``."""
         return float(
             event_epsilon(hits, trials, misses, others, delta=self.delta, alpha=self.alpha)
         )
 
-    def refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
-        """Whether no mechanism that keeps the claim would show these counts."""
-        return self.certified(hits, trials, misses, others) > self.epsilon
+    def is_refuted(self, hits: int, trials: int, misses: int, others: int) -> bool:
+        """Whether these counts refute the claim."""
+        return self.lower_bound(hits, trials, misses, others) > self.epsilon
 
-    def refuted_by(self, event: Event) -> bool:
-        """Whether no mechanism that keeps the claim would show this event so often."""
-        return self.refuted(event.hits, event.trials, event.misses, event.trials)
+    def is_refuted_by(self, event: Event) -> bool:
+        """Whether the counts of this event refute the claim."""
+        return self.is_refuted(event.hits, event.trials, event.misses, event.trials)
 
-    def impossible(self, hits: int, trials: int) -> bool:
-        """Whether an event that cannot happen under the other input is too likely here."""
+    def is_impossible(self, hits: int, trials: int) -> bool:
+        """Whether an event, impossible under the other input, has a probability above delta."""
         return self.share(hits, trials) > self.delta
 
     def share(self, hits: int, trials: int) -> float:
-        """Lower confidence limit of an event's probability."""
+        """Lower confidence limit of the probability of an event with these counts."""
         return float(clopper_pearson_lower(hits, trials, self.alpha))
 
     def bound(self, event: Event, *, epsilon: float | None = None) -> Bound:
-        """The bound that an event shows.
+        """Lower bound on epsilon by an event.
 
-        Two Clopper-Pearson limits at the error of a check, or ``epsilon`` where more than the
-        counts is known of the event.
+        The bound is by two Clopper-Pearson limits at the error of a check, or it is ``epsilon``, if
+        more is known about the event than its counts.
         """
         hits, misses, trials = event.hits, event.misses, event.trials
         one, other = map(words, event.inputs)
         return Bound(
-            epsilon=self.certified(hits, trials, misses, trials) if epsilon is None else epsilon,
+            epsilon=self.lower_bound(hits, trials, misses, trials) if epsilon is None else epsilon,
             delta=self.delta,
             side=Side.LOWER,
             scope=ONE_REPORT,
-            source="an event that other draws chose",
+            source="an event that was selected on separate draws",
             confidence=1.0 - FALSE_ALARM,
             samples=2 * trials,
             witness=Witness(
@@ -115,19 +118,19 @@ class ClaimUnderTest:
                 output=event.name,
                 probability_a=hits / trials,
                 probability_b=misses / trials,
-                note=f"shares seen: {hits} of {trials} draws against {misses} of {trials}",
+                note=f"measured shares: {hits} of {trials} draws against {misses} of {trials}",
             ),
         )
 
     def reach(self, trials: int) -> float:
-        """The largest epsilon that ``trials`` draws of each of two inputs could refute."""
-        return self.certified(trials, trials, 0, trials)
+        """The largest epsilon that ``trials`` draws for each of two inputs could refute."""
+        return self.lower_bound(trials, trials, 0, trials)
 
 
-def stacked(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Draws of several inputs as one array (inputs, n, *output shape).
+def stack_draws(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Stacks draws of several inputs to one array (inputs, n, *output shape).
 
-    InputError if the shapes differ, or words meet numbers.
+    InputError if the shapes differ, or some draws are words and some are numbers.
     """
     shapes = sorted({array.shape for array in draws})
     if len(shapes) != 1 or len({array.dtype.kind in "US" for array in draws}) != 1:
@@ -139,22 +142,25 @@ def stacked(draws: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 CALLS = 16
 SIZE = 64
-"""Calls for many outputs that are compared for each input, and the outputs of each."""
-# How many calls lie between two that are compared, and the entries of an output that are.
+"""Number of calls for many outputs that are compared per input, and of outputs per call."""
+# Distances between calls that are compared, and number of entries of an output that are compared.
 _LAGS, _FIRST = (1, 2, 3), 8
 _ENTRIES = 64
 
 
-def shared_in_call(
+def check_calls(
     calls: NDArray[Any], inputs: list[Any], clocks: tuple[int, ...] = ()
 ) -> Check | None:
-    """Outputs of one call, which stand for different users, do not share their noise.
+    """Checks that outputs of one call, which stand for different users, have separate noise.
 
-    ``calls`` (inputs, c, n, d) of n outputs are exchangeable draws, so equal outputs fall into one
-    call by chance only; see ``_repeats``. Nor do calls share it, or outputs within one, such as
-    neighbours and halves; see ``shared_by_calls``. Nor is it set how many outputs of a call are
-    large; see ``_exact_share``. Columns of an output that are ``clocks`` do not count. None if
-    nothing is wrong with them.
+    ``calls`` (inputs, c, n, d) are c calls for n outputs. Independent outputs are exchangeable, so:
+
+    - equal outputs fall into one call by chance only; see ``_repeats``;
+    - calls do not share noise, nor do outputs of one call, such as neighbours and halves; see
+      ``shared_by_calls``;
+    - the number of large outputs of a call is not fixed; see ``_exact_share``.
+
+    The columns ``clocks`` of an output do not count. None if no fault is found.
     """
     found = _shared(calls, inputs)
     if found and clocks:
@@ -173,15 +179,15 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
                 return found
         if shares := _exact_share(each, alpha):
             return Check.failed(
-                f"{shares} of every one of {len(each)} calls for the input {words(value)}, which "
-                "independent outputs are not: whoever sees the others knows the last one. Draw "
-                "every output by itself."
+                f"{shares} of each of {len(each)} calls for the input {words(value)}, unlike "
+                "independent outputs: all outputs but one reveal the last one. Draw every output "
+                "separately."
             )
         if _repeats(each, alpha):
             return Check.failed(
-                f"Outputs of one call repeat each other for the input {words(value)}, those of "
+                f"Outputs of one call repeat each other for the input {words(value)}, outputs of "
                 "different calls do not: users share their noise, and the difference of two "
-                "reports is bare. Draw `size` times."
+                "reports has no noise. Draw `size` times."
             )
     return None
 
@@ -189,15 +195,17 @@ def _shared(calls: NDArray[Any], inputs: list[Any]) -> Check | None:
 def shared_by_calls(
     calls: NDArray[Any], value: Any, alpha: float, *, inside: bool = False
 ) -> Check:
-    """Successive calls for ``value`` do not share their noise, nor take it with changed signs.
+    """Checks that successive calls for ``value`` do not share noise, of equal or opposite sign.
 
-    ``calls`` (c, n, *output shape) are n outputs each of c calls; ``inside`` asks the same of
-    successive outputs within a call, and of its halves. Each of the first entries, and
-    their sum, is reduced to whether it is large. Two calls some few calls apart make a pair of such
-    bits, and two pairs far from each other four bits. Where two of the four are 1 and the draws are
-    exchangeable, the bits within the pairs are equal with probability 1/3 exactly (2 of 6 orders);
-    noise that is shared makes them equal, opposite noise different. A two-sided binomial test of
-    that share, at an error of ``alpha`` over all tests. Not run where no outcome of any could fail.
+    ``calls`` (c, n, *output shape) are c calls for n outputs. ``inside`` checks successive outputs
+    within a call instead, and the halves of a call.
+
+    Each of the first entries, and their sum, is reduced to one bit: whether it is large. Two calls
+    at a small distance give a pair of bits, and two distant pairs give four bits. If two of the
+    four bits are 1 and the draws are exchangeable, the bits within the pairs are equal with
+    probability exactly 1/3 (2 of 6 orders). Shared noise makes them equal, opposite noise makes
+    them different. The share is tested by a two-sided binomial test, with an error of ``alpha``
+    over all tests. The check is not run if no outcome of any test could fail.
     """
     lags = {*_LAGS}
     if inside:
@@ -210,37 +218,37 @@ def shared_by_calls(
         for start in (0, lag)
         if len(pairs := _pairs(bits[start:], lag)) > 1
     ]
-    most = 0
+    max_trials = 0
     for lag, name, pairs in tests:
         half = len(pairs) // 2
         four = np.concatenate([pairs[:half], pairs[-half:]], axis=1)
-        told = four[four.sum(axis=1) == 2]
-        alike, trials = int((told[:, 0] == told[:, 1]).sum()), len(told)
-        most = max(most, trials)
+        informative = four[four.sum(axis=1) == 2]
+        alike, trials = int((informative[:, 0] == informative[:, 1]).sum()), len(informative)
+        max_trials = max(max_trials, trials)
         least = min(stats.binom.cdf(alike, trials, 1 / 3), stats.binom.sf(alike - 1, trials, 1 / 3))
         if 2.0 * least * len(tests) < alpha:
             what = "output" if inside else "call"
             apart = f"the next {what}" if lag == 1 else f"the {what} {lag} later"
             return Check.failed(
-                f"{name} for the input {words(value)} goes with that of {apart}: of {trials} cases "
-                f"in which independent {what}s would agree in a third, {alike} agree. Whoever sees "
-                "both takes noise off, and a bound measured here, which takes calls as "
-                f"independent, may not hold. Draw fresh noise in every {what}; if this is the time "
-                "or a count of calls, verify what is sent without it."
+                f"{name} for the input {words(value)} depends on that of {apart}: {alike} of "
+                f"{trials} cases agree, of which a third would agree for independent {what}s. "
+                "Whoever sees both can remove noise, and a measured bound, which assumes "
+                f"independent calls, may not hold. Draw fresh noise in every {what}; if this is "
+                "the time or a count of calls, verify the output without it."
             )
-    if 2.0 * (2 / 3) ** most * max(1, len(tests)) >= alpha:
+    if 2.0 * (2 / 3) ** max_trials * max(1, len(tests)) >= alpha:
         return Check.not_run(
-            f"Calls for the input {words(value)} are too few, or vary too little, to tell whether "
+            f"Calls for the input {words(value)} are too few, or vary too little, to show whether "
             "they share noise."
         )
-    return Check.passed("Outputs of successive calls are as alike as those of any.")
+    return Check.passed("Outputs of successive calls are no more alike than outputs of others.")
 
 
 def _exact_share(calls: NDArray[Any], alpha: float) -> str:
-    """What is large in as many outputs of each call; empty if independent draws may be so.
+    """Describes a number that is large in equally many outputs of each call; empty if by chance.
 
-    Were all draws put into c calls of n at random, k of the large ones would fall into each with
-    probability C(n, k)^c / C(cn, ck).
+    If all draws were assigned to c calls of n at random, each call would get k of the large ones
+    with probability C(n, k)^c / C(cn, ck).
     """
     c, n = calls.shape[:2]
     columns = list(_large(calls))
@@ -258,7 +266,7 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Whether numbers of the outputs are large, or words the most common one, (c, n) each."""
+    """Bits (c, n) per number of the outputs: whether it is large, or the most common word."""
     flat = calls.reshape(*calls.shape[:2], -1)
     if flat.dtype.kind not in "biuf":
         values, counts = np.unique(flat[:, :, 0], return_counts=True)
@@ -278,20 +286,20 @@ def _large(calls: NDArray[Any]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def _pairs(bits: NDArray[np.bool_], lag: int) -> NDArray[np.bool_]:
-    """Bits of calls with those of calls ``lag`` later, no call twice: (pairs, 2)."""
+    """Pairs (pairs, 2) of bits of calls at distance ``lag``, each call in one pair at most."""
     blocks = len(bits) // (2 * lag)
     cut = bits[: blocks * 2 * lag].reshape(blocks, 2, lag, bits.shape[1])
     return np.moveaxis(cut, 1, -1).reshape(-1, 2)
 
 
 def _repeats(calls: NDArray[Any], alpha: float) -> bool:
-    """Whether equal outputs keep to one call as they would not by chance; ``calls``: (c, n, d).
+    """Whether equal outputs fall into one call more than by chance; ``calls`` are (c, n, d).
 
-    Were every draw put into one of c calls at random, each further member of a group of equal
-    outputs would join its first with probability 1/c. Calls of equal length happen then with a
-    probability that is known, by which the product is divided. Outputs of few values repeat across
-    calls as well; there, calls that are constant each, but not all the same, have probability at
-    most c / C(cn, n).
+    If every draw were assigned to one of c calls at random, each further member of a group of equal
+    outputs would join the first member's call with probability 1/c. The product is divided by the
+    known probability that all calls have equal length. Outputs of few values repeat across calls
+    as well. For these, calls that are constant, but not all equal, have probability at most
+    c / C(cn, n).
     """
     c, n = calls.shape[:2]
     codes = np.unique(calls.reshape(c * n, -1), axis=0, return_inverse=True)[1].reshape(c, n)
@@ -306,9 +314,9 @@ def _repeats(calls: NDArray[Any], alpha: float) -> bool:
 
 
 SHARE = 0.5
-"""Outputs that the checks draw, at most, over those that ``samples`` allow the measurement."""
-# What each takes of them, in the order in which each has a stream of the seed of its own: the
-# outputs that several look at, and what a check draws for itself.
+"""Most outputs that the checks draw, as a share of the ``samples`` of the measurement."""
+# Share of these outputs for each purpose: the outputs that several checks use, and the draws of
+# single checks. The order determines the stream of the seed for each.
 SHARES = {
     "outputs": 0.35,
     "determinism": 0.1,
@@ -317,22 +325,30 @@ SHARES = {
     "floating point": 0.1,
 }
 NUMBERS = 1 << 18
-"""Numbers drawn for all inputs together: what bounds time and memory."""
-# Calls for all inputs together where a call gives one output and costs a microsecond or more.
+"""Most numbers drawn for all inputs together: a limit of time and memory."""
+# Most calls for all inputs together if a call returns one output and takes a microsecond or more.
 _CALLS = 1 << 15
-# The share of two outputs that tell how many numbers one has; the fewest outputs of an input that
-# are worth a look, and the fewest of a call that are compared with those of another.
+# The share of draws to count the numbers of an output; fewest outputs per input for the checks,
+# and fewest outputs per call for the comparison of calls.
 _LOOK, _FEWEST, _FEWEST_IN_CALL = 0.01, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedEvidence:
-    """A randomizer under a claim, and what checks may draw of it for each of ``inputs``.
+    """A randomizer under a claim, and its outputs for checks.
 
-    ``SHARE`` times the ``samples`` of the measurement are drawn for each input at most, of which a
-    check has its own part of ``SHARES``. ``dist`` are the output probabilities that the randomizer
-    claims, if it claims any. ``together`` draws many outputs a call where ``sampler`` draws them
-    singly, as they share ``clocks``.
+    At most ``SHARE`` times ``samples`` outputs are drawn per input; ``SHARES`` divides them among
+    the checks.
+
+    sampler: the randomizer.
+    inputs: the inputs.
+    claim: the claim.
+    seed: seed of all draws.
+    samples: draws per input of the measurement.
+    dist: distribution of outputs that the randomizer states; None if it states none.
+    together: sampler for many outputs per call, if ``sampler`` draws them singly because the
+        outputs of a call share ``clocks``.
+    clocks: columns of outputs that follow the order of calls.
     """
 
     sampler: Sampler
@@ -350,64 +366,65 @@ class SharedEvidence:
         return dict(zip(SHARES, self.seed.spawn(len(SHARES)), strict=True))
 
     def within(self, share: float, sampler: Sampler | None = None) -> Sampler:
-        """The sampler, confined to a share of the draws."""
+        """The sampler, restricted to a share of the draws."""
         most = max(2, int(share * SHARE * self.samples * len(self.inputs)))
-        return (sampler or self.sampler).allowed(most)
+        return (sampler or self.sampler).limited_to(most)
 
     def own(self, check: str) -> Sampler:
-        """The sampler, confined to what a check may draw for itself."""
+        """The sampler, restricted to the share of one check."""
         return self.within(SHARES[check])
 
     def each(self, part: str) -> float:
-        """So many outputs of an input are in this part of the draws."""
+        """Number of outputs per input in one part of the draws."""
         return SHARES[part] * (SHARE * self.samples * len(self.inputs)) / len(self.inputs)
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers an output has."""
+        """Number of numbers in an output."""
         rng = np.random.default_rng(self.seeds["outputs"])
         return int(self.within(_LOOK).draw(self.inputs[0], rng, 2)[0].size)
 
     @cached_property
     def calls(self) -> Check | None:
-        """What is wrong with calls for many outputs, which may share noise; None if nothing is."""
+        """The fault of calls for many outputs, if these share noise; None without a fault."""
         sampler = self.within(SHARES["shared noise"], self.together)
         if not sampler.sized:
             return None
         size = min(SIZE, int(self.each("shared noise")) // CALLS)
         if size < _FEWEST_IN_CALL:
             return Check.not_run(
-                f"{CALLS} calls for so few outputs as are its share cannot tell. "
+                f"The share of this check, {CALLS} calls for {size} outputs, is too small. "
                 "Raise samples, or seconds."
             )
         rngs = map(np.random.default_rng, self.seeds["shared noise"].spawn(len(self.inputs)))
-        calls = stacked(
+        calls = stack_draws(
             [
-                stacked([sampler.draw(value, rng, size) for _ in range(CALLS)])
+                stack_draws([sampler.draw(value, rng, size) for _ in range(CALLS)])
                 for value, rng in zip(self.inputs, rngs, strict=True)
             ]
         )
-        return shared_in_call(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clocks)
+        return check_calls(calls.reshape(*calls.shape[:3], -1), self.inputs, self.clocks)
 
     @cached_property
     def outputs(self) -> NDArray[Any]:
-        """Independent outputs that several checks look at, (inputs, n, *output shape).
+        """Independent outputs (inputs, n, *output shape) that several checks use.
 
-        InputError where outputs are empty, too few, of several shapes, or share noise.
+        InputError if outputs are empty, too few, have several shapes, or share noise.
         """
         if not self.numbers:
             raise InputError("Expected outputs with entries, got empty ones: nothing is sent.")
         if self.calls and self.calls.status is Status.FAILED:
             raise InputError(
-                "Expected independent outputs, but those of one call, or of several, share noise."
+                "Expected independent outputs, got outputs of one call, or of several calls, that "
+                "share noise. Draw fresh noise for every output."
             )
-        count, most = len(self.inputs), NUMBERS // self.numbers
-        most = most if self.sampler.sized else min(_CALLS, most)
-        size = int(min(max(128, most // count), self.each("outputs")))
+        count, limit = len(self.inputs), NUMBERS // self.numbers
+        limit = limit if self.sampler.sized else min(_CALLS, limit)
+        size = int(min(max(128, limit // count), self.each("outputs")))
         if size < _FEWEST:
             raise InputError(
-                f"Expected {_FEWEST} draws of an input at the least, got {size} as the share of "
-                "the checks. Raise samples, or seconds."
+                f"Expected at least {_FEWEST} draws per input as the share of the checks, got "
+                f"{size}. Raise samples, or seconds."
             )
         sampler, seeds = self.own("outputs"), self.seeds["outputs"].spawn(count)
-        return stacked(sampler.draws(self.inputs, seeds, size))
+        return stack_draws(sampler.draws(self.inputs, seeds, size))

@@ -1,4 +1,4 @@
-"""Every entry of an output, and every call, must have noise of its own."""
+"""Check that every entry of an output, and every call, has noise of its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.auditor.exact.fit import Check, Status
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
-    following,
-    in_order,
-    without_drift,
+    find_clocks,
+    interleave,
+    remove_drift,
 )
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
@@ -30,15 +30,17 @@ _WORST_FIRST = (Status.FAILED, Status.NOT_RUN, Status.PASSED)
 
 
 def shared_noise(evidence: SharedEvidence) -> Check:
-    """Outputs of one call, calls, and the entries of one output do not share their noise.
+    """Checks that outputs of one call, calls, and the entries of an output do not share noise.
 
-    Of calls for many outputs see ``shared_in_call``; where a call gives one, calls do not share
-    noise either, see ``shared_by_calls``. What follows the order of calls alike for every input,
-    and not the noise of others, is told and is no fault. A combination of entries (a sum with
-    weights, or an exclusive or of two-valued ones) that no noise moves in the first half of the
-    draws and that differs between two inputs fails if it tells them apart in the second half more
-    often than the claim allows. A combination that is the same for every input (one-hot entries sum
-    to one) says nothing and passes. The first ``_ENTRIES`` entries are looked at.
+    For calls that return many outputs see ``check_calls``; for calls that return one output see
+    ``shared_by_calls``. An entry that follows the order of calls in the same way for every input is
+    reported, but is not a fault.
+
+    A combination of entries (a weighted sum, or an exclusive or of two-valued entries) is selected
+    if no noise changes it in the first half of the draws and it differs between two inputs. The
+    check fails if the combination distinguishes these inputs in the second half more often than the
+    claim allows. A combination that is the same for every input (one-hot entries sum to one)
+    passes. The first ``_ENTRIES`` entries are examined.
     """
     if evidence.calls:
         return evidence.calls
@@ -52,33 +54,33 @@ def shared_noise(evidence: SharedEvidence) -> Check:
 
 
 def _by_turns(evidence: SharedEvidence) -> tuple[Check, str]:
-    """Calls for one output do not share noise; and what follows the order of calls."""
+    """Checks that calls for one output do not share noise; and a note on the order of calls."""
     batch, inputs, fields = evidence.outputs, evidence.inputs, evidence.sampler.fields
     order = turns(*batch.shape[:2])
     rows = batch.reshape(*batch.shape[:2], -1).copy()
 
     def worst(rows: NDArray[Any]) -> Check:
         alpha = FALSE_ALARM / len(inputs)
-        found = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
-        return min(found, key=lambda each: _WORST_FIRST.index(each.status))
+        check = [shared_by_calls(b[:, None], v, alpha) for v, b in zip(inputs, rows, strict=True)]
+        return min(check, key=lambda each: _WORST_FIRST.index(each.status))
 
-    found, note = worst(rows), ""
-    if found.status is Status.FAILED and (clocks := following(in_order(rows, order), order)):
+    check, note = worst(rows), ""
+    if check.status is Status.FAILED and (clocks := find_clocks(interleave(rows, order), order)):
         named = dict.fromkeys(fields.name(k) if fields else f"entry {k}" for k in clocks)
         note = (
-            f" Of the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
+            f" In the output, {' and '.join([*named][:3])} follows the order of calls: a clock or "
             "a counter, the same for every input."
         )
         rows[:, :, fields.made_of(clocks) if fields else clocks] = 0
-        found = worst(rows)
-    if found.status is Status.FAILED and rows.dtype.kind in "biuf":
-        left = without_drift(in_order(rows, order), order, evidence.claim)
-        if left is not None:
-            still = worst(np.stack([left[order == place] for place in range(len(inputs))]))
+        check = worst(rows)
+    if check.status is Status.FAILED and rows.dtype.kind in "biuf":
+        residual = remove_drift(interleave(rows, order), order, evidence.claim)
+        if residual is not None:
+            still = worst(np.stack([residual[order == place] for place in range(len(inputs))]))
             if still.status is not Status.FAILED:
-                found = still
-                note += " Outputs drift with the order of calls, alike for every input."
-    return found, note
+                check = still
+                note += " Outputs drift with the order of calls, in the same way for every input."
+    return check, note
 
 
 def _among_entries(evidence: SharedEvidence) -> Check:
@@ -94,28 +96,28 @@ def _among_entries(evidence: SharedEvidence) -> Check:
             combination = search(train, *pair)
             if combination is None:
                 continue
-            told, points = combination
+            combined, points = combination
             counted = [(int(points(test[place]).sum()), place) for place in pair]
-            (misses, other), (hits, one) = sorted(counted)
-            name = f"{told} of the output on one side of a threshold"
-            event = Event(name, (inputs[one], inputs[other]), hits, misses, test.shape[1])
-            if claim.refuted_by(event):
+            (misses, unlikely), (hits, likely) = sorted(counted)
+            name = f"{combined} of the output on one side of a threshold"
+            event = Event(name, (inputs[likely], inputs[unlikely]), hits, misses, test.shape[1])
+            if claim.is_refuted_by(event):
                 return Check.failed(
-                    f"{event}: no noise moves it. Draw noise for every entry by itself.",
+                    f"{event}: no noise changes it. Draw noise for every entry separately.",
                     claim.bound(event),
                 )
-            suspected = suspected or f"{event}: no noise moves it"
+            suspected = suspected or f"{event}: no noise changes it"
     if suspected:
         return Check.not_run(
-            f"{suspected}; so few draws cannot tell whether a claim of {claim.epsilon:g} allows "
-            "that."
+            f"{suspected}; the draws are too few to show whether a claim of {claim.epsilon:g} "
+            "allows that."
         )
     return Check.passed(
-        f"No combination of {flat.shape[2]} entries is without noise and tells the input."
+        f"No combination of {flat.shape[2]} entries is without noise and reveals the input."
     )
 
 
-# A number made of the entries, and which outputs have it on the side of the first input.
+# A name of a combination of entries, and a function that finds the outputs on one side of it.
 _Combination = tuple[str, Callable[[NDArray[Any]], NDArray[np.bool_]]]
 
 
@@ -128,7 +130,7 @@ def _named(kind: str, weights: NDArray[Any]) -> str:
 
 
 def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """The part of the difference between two inputs that no noise reaches."""
+    """The weighted sum of entries that no noise changes and that differs between two inputs."""
     outputs = train[[a, b], : 4 * _ENTRIES].astype(np.float64)
     if not np.isfinite(outputs).all() or outputs.shape[1] <= outputs.shape[2]:
         return None
@@ -148,7 +150,7 @@ def _linear(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
-    """An exclusive or that no noise reaches and that differs between two inputs."""
+    """An exclusive or of entries that no noise changes and that differs between two inputs."""
     middle = (float(train.min()) + float(train.max())) / 2.0
     bits = train[[a, b]] > middle
     places = np.uint64(1) << np.arange(bits.shape[2], dtype=np.uint64)
@@ -169,7 +171,7 @@ def _binary(train: NDArray[Any], a: int, b: int) -> _Combination | None:
 
 
 def _echelon(vectors: list[int]) -> dict[int, int]:
-    """A basis over the field of two elements, each row the only one with its pivot's bit."""
+    """A basis over the field of two elements, in which only one row has the bit of each pivot."""
     rows: dict[int, int] = {}
     for vector in vectors:
         for pivot, row in rows.items():

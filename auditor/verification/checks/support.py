@@ -1,4 +1,4 @@
-"""Checks of outputs: each must be possible under every input, and its form reveal nothing."""
+"""Checks of outputs: each is possible under every input, and its form does not reveal the input."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     words,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from fedrec_auditor.auditor.worlds.statistics import rounded
+from fedrec_auditor.auditor.worlds.statistics import round_to_size
 
 _REMEDY = "Give every output a positive probability under every input; clip before the noise."
 _ENTRIES = 64
 _BEFORE = 16
-# Draws whose probabilities are asked for: a log-probability may cost more than a draw.
+# Most draws whose probabilities are computed: a log-probability may cost more than a draw.
 _ASKED = 4096
 
 
 def support(evidence: SharedEvidence) -> Check:
-    """No output that is possible under one input is impossible under another, beyond delta.
+    """Checks that outputs of one input are possible under all others, up to probability delta.
 
-    Where the randomizer claims a distribution, that is asked: for a worst-case output, or one
-    drawn, of probability zero under the other input. Otherwise the first half of the draws chooses
-    three events a pair of inputs (outputs that came up often, outputs that came up at all, numbers
-    beyond the range seen; each never seen under the other input) and the second half must show none
-    of the event under the other input and more under this one than the claim lets pass. All events
-    share one ``FALSE_ALARM``.
+    If the randomizer states a distribution, the check searches a worst-case output, or a drawn one,
+    that has probability zero under another input. Otherwise the first half of the draws selects
+    three events per pair of inputs: frequent outputs, any outputs, and numbers outside of the
+    range, which each never occurred under the other input. The check fails if an event does not
+    occur in the second half under the other input, and occurs under this one more often than the
+    claim allows. All events share one ``FALSE_ALARM``.
     """
     batch, inputs = evidence.outputs, evidence.inputs
     if evidence.dist is not None:
@@ -45,34 +45,32 @@ def support(evidence: SharedEvidence) -> Check:
     pairs = list(itertools.permutations(range(len(inputs)), 2))
     claim = evidence.claim.shared(3 * len(pairs))
     if batch.dtype.kind == "f":  # numbers that differ by rounding alone are one output
-        batch = np.stack([rounded(block, np.abs(block)) for block in batch])
+        batch = np.stack([round_to_size(block, np.abs(block)) for block in batch])
     half = batch.shape[1] // 2
     if claim.epsilon > claim.reach(half):
         return Check.not_run(
-            f"{2 * half} draws cannot tell an impossible output from one that a claim of "
-            f"{claim.epsilon:g} allows to be rare."
+            f"{2 * half} draws cannot distinguish an impossible output from a rare one that a "
+            f"claim of {claim.epsilon:g} allows."
         )
-    for a, b, name, seen, other in _events(batch, half, pairs, claim.epsilon):
-        event = Event(name, (inputs[a], inputs[b]), int(seen.sum()), int(other.sum()), half)
-        if event.misses == 0 and claim.refuted_by(event):
+    for a, b, name, hits, misses in _events(batch, half, pairs, claim.epsilon):
+        event = Event(name, (inputs[a], inputs[b]), int(hits.sum()), int(misses.sum()), half)
+        if event.misses == 0 and claim.is_refuted_by(event):
             return Check.failed(
-                f"{event}: seen there, they rule it out. {_REMEDY}", claim.bound(event)
+                f"{event}: such an output excludes the latter. {_REMEDY}", claim.bound(event)
             )
-    return Check.passed(
-        f"No output in {2 * half} draws an input gave away which input it cannot come from."
-    )
+    return Check.passed(f"No output in {2 * half} draws per input excludes an input.")
 
 
 def _events(
     batch: NDArray[Any], half: int, pairs: list[tuple[int, int]], epsilon: float
 ) -> Iterator[tuple[int, int, str, NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Events that the first half chose for a pair of inputs: which of the second show them."""
+    """Events of pairs of inputs, selected on the first half; and their draws in the second half."""
     codes, outcomes = _codes(batch)
     counts = [np.bincount(row, minlength=len(outcomes)) for row in codes[:, :half]]
     ranges = _ranges(batch[:, :half])
     for a, b in pairs:
         unseen = counts[b] == 0
-        # Under a claim that holds, an output seen this often is sure to show under the other input.
+        # If the claim holds, an output this frequent almost surely occurs under the other input.
         often = counts[a] > 20.0 * math.exp(min(epsilon, 700.0))
         for chosen in (unseen & often, unseen & (counts[a] > 0)):
             if chosen.any():
@@ -80,13 +78,13 @@ def _events(
                 yield a, b, f"outputs such as {example}", *chosen[codes[[a, b], half:]]
         if ranges is not None:
             low, high = ranges[0][b], ranges[1][b]
-            seen = (batch[[a, b], half:] < low) | (batch[[a, b], half:] > high)
+            outside = (batch[[a, b], half:] < low) | (batch[[a, b], half:] > high)
             name = f"outputs outside of {_interval(low, high)}"
-            yield a, b, name, *seen.reshape(2, len(seen[0]), -1).any(axis=2)
+            yield a, b, name, *outside.reshape(2, len(outside[0]), -1).any(axis=2)
 
 
 def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Every output as the place of its equals in a list of different outputs, (inputs, n)."""
+    """Position (inputs, n) of every output in the list of distinct outputs; and that list."""
     rows = batch.reshape(batch.shape[0] * batch.shape[1], -1)
     if rows.shape[1] == 1:
         outcomes, codes = np.unique(rows[:, 0], return_inverse=True)
@@ -98,15 +96,16 @@ def _codes(batch: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def _ranges(batch: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Where the values of every entry end for each input; None for words and long vectors.
+    """Ends of the range of every entry for each input; None for words and long vectors.
 
-    As far beyond the last value as some others lie before it: few more draws go beyond that.
+    A range extends beyond the last value by the distance between the last and an earlier value, so
+    that few more draws exceed it.
     """
     if batch.dtype.kind not in "iuf" or math.prod(batch.shape[2:]) > _ENTRIES:
         return None
     k = min(_BEFORE, batch.shape[1] // 2)
     rows = np.partition(batch.astype(np.float64), [0, k, -k - 1, -1], axis=1)
-    with np.errstate(invalid="ignore"):  # nothing lies beyond infinities, nor beyond their NaN
+    with np.errstate(invalid="ignore"):  # no number exceeds infinities, or the NaN they give
         low, high = 2.0 * rows[:, 0] - rows[:, k], 2.0 * rows[:, -1] - rows[:, -k - 1]
     return low, high
 
@@ -131,7 +130,7 @@ def _by_distribution(
             if reached > claim.delta and (worst_case.exhaustive or claim.delta == 0):
                 output = worst_case.name_output(worst_case.outputs[int(np.argmax(only))])
                 return Check.failed(
-                    f"By its distribution the output {output} is possible for the input "
+                    f"By the stated distribution the output {output} is possible for the input "
                     f"{worst_case.name_input(worst_case.inputs[a])} and impossible for "
                     f"{worst_case.name_input(worst_case.inputs[b])}. {_REMEDY}"
                 )
@@ -143,15 +142,15 @@ def _by_distribution(
         own, other = log_probs if asked.ndim > 1 else without_underflow(log_probs, claim.epsilon)
         only = np.isfinite(own) & np.isneginf(other)
         hits = int(only.sum())
-        if claim.impossible(hits, len(only)):
+        if claim.is_impossible(hits, len(only)):
             name = f"outputs such as {words(asked[int(np.argmax(only))])}"
             event = Event(name, (inputs[a], inputs[b]), hits, 0, len(only))
             return Check.failed(
-                f"{event}, for which its distribution calls them impossible. {_REMEDY}",
+                f"{event}, for which the stated distribution calls them impossible. {_REMEDY}",
                 claim.bound(event, epsilon=math.inf),
             )
     return Check.passed(
-        "By its distribution every output seen is possible under every input tried."
+        "By the stated distribution every drawn output is possible under every input tried."
     )
 
 
@@ -162,14 +161,15 @@ _DEPTH = 4
 
 
 def output_type(evidence: SharedEvidence) -> Check:
-    """Type, dtype, shape, keys and attributes of the raw answers do not depend on the input.
+    """Checks that type, shape, keys and attributes of raw answers do not depend on the input.
 
-    Nor do parts beside the numbers themselves: entries of tuples and dictionaries, masks, fields,
-    objects; nor, where the types of answers vary, type and value together. What a part was several
-    times in a few answers for one input and never for another is counted in fresh answers, and
-    fails if the counts refute the claim. Answers are of one output each, for the type of several in
-    one array says of all of them what the claim says of one. Inputs that mix whole numbers and
-    fractions are tried as floats, for their own type is not the mechanism's fault.
+    The check includes parts beside the numbers themselves: entries of tuples and dictionaries,
+    masks, fields, objects; and, if the types of answers vary, type and value together. A form of a
+    part that occurs several times in a few answers for one input and never for another is counted
+    in fresh answers; the check fails if the counts refute the claim. Each answer is one output,
+    because the type of an array of several outputs is common to all, while the claim is about one.
+    Inputs that mix whole numbers and fractions are tried as floats, because their own type is not
+    the mechanism's fault.
     """
     sampler, probes, claim = evidence.own("output type"), _alike(evidence.inputs), evidence.claim
     first, second = evidence.seeds["output type"].spawn(2)
@@ -189,18 +189,18 @@ def output_type(evidence: SharedEvidence) -> Check:
     )
     if mass < _LOOKS // 4:
         return Check.passed("Answers have the same type and form for every input tried.")
-    counted = int(min(_COUNTED, sampler.allowance.left // 2))
+    counted = int(min(_COUNTED, sampler.allowance.remaining // 2))
     fresh = _parts(sampler, [probes[a], probes[b]], second, counted)
     hits, misses = (sum(part[path][token] for token in chosen) for part in fresh)
     usual = fresh[1][path].most_common(1)[0][0]
     name = f"{f'part {path} of the answer' if path else 'the answer'} as {' or '.join(chosen[:3])}"
     event = Event(name, (probes[a], probes[b]), hits, misses, counted)
-    told = f"{event}, where it is mostly {usual}"
-    if claim.refuted_by(event):
-        return Check.failed(f"{told}. Return the noisy numbers alone, in one form.")
+    summary = f"{event}, for which it is mostly {usual}"
+    if claim.is_refuted_by(event):
+        return Check.failed(f"{summary}. Return only the noisy numbers, in one form.")
     if misses:
-        return Check.passed(f"{told}, as a claim of {claim.epsilon:g} allows.")
-    return Check.not_run(f"{told}: too few to tell whether a claim of {claim.epsilon:g} allows it.")
+        return Check.passed(f"{summary}, as a claim of {claim.epsilon:g} allows.")
+    return Check.not_run(f"{summary}: too few draws to test a claim of {claim.epsilon:g} by it.")
 
 
 def _alike(inputs: list[Any]) -> list[Any]:
@@ -221,18 +221,18 @@ _Parts = defaultdict[str, Counter[str]]
 def _parts(
     sampler: Sampler, inputs: list[Any], seed: np.random.SeedSequence, looks: int
 ) -> list[_Parts]:
-    """How often each part of the answer was what, over ``looks`` answers an input, in turn."""
+    """Counts of the forms of each part of the answer, over ``looks`` answers per input, in turn."""
     rng = np.random.default_rng(seed)
-    found: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
+    parts_of_inputs: list[_Parts] = [defaultdict(lambda: Counter({_ABSENT: looks})) for _ in inputs]
     for place in rng.permutation(np.repeat(np.arange(len(inputs)), looks)).tolist():
         answer = sampler.answer(inputs[place], rng, 1)
         for path, token in _walk(answer if sampler.sized else answer[0], "", False, 0):
-            found[place][path][token] += 1
-            found[place][path][_ABSENT] -= 1
-    for parts in found:
-        if len(parts[""]) == 2:  # of one type, and absent never
+            parts_of_inputs[place][path][token] += 1
+            parts_of_inputs[place][path][_ABSENT] -= 1
+    for parts in parts_of_inputs:
+        if len(parts[""]) == 2:  # one type; the second count is of absent answers, which is 0
             parts.pop(_TYPED, None)
-    return found
+    return parts_of_inputs
 
 
 _ABSENT = "absent"
@@ -240,7 +240,7 @@ _TYPED = "(type and value)"
 
 
 def _walk(part: Any, path: str, inner: bool, depth: int) -> Iterator[tuple[str, str]]:
-    """Paths into an answer with what is there; values only of what is not the noisy number itself.
+    """Paths into an answer with the form of each part; values only of parts beside the number.
 
     ``inner`` says that the part lies beside others in a record.
     """

@@ -1,4 +1,4 @@
-"""The estimator: a rule and a limit are its own, and all else that it offers is here."""
+"""Base class of estimators: a member defines its rule and limit; all else is here."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.worlds.worlds import Worlds
 
-FEWEST_SAMPLES = 10
-"""Draws of each world that every estimator needs."""
+MIN_SAMPLES = 10
+"""Fewest draws per world, for every estimator."""
 _MOST_SAMPLES = 1 << 50
 
 
 Rates = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Chances (k,) of events in one world and in another; where the second has such events of its own,
-shares of right and of wrong guesses by a rule that guesses the world whose event shows."""
+"""Probabilities (k,) of k events in one world and in another. If the second world has such events
+too: shares of right and of wrong guesses of a rule that guesses the world of the event."""
 NOISELESS: Rates = (np.ones(1), np.zeros(1))
-"""Of an event that shows in one world always, and in the other never."""
+"""Rates of an event that always occurs in one world, and never in the other."""
 
 
 class Request(NamedTuple):
-    """A bound at ``delta`` from ``samples`` draws of each world, chosen for the error ``alpha``."""
+    """A request for a bound at ``delta`` from ``samples`` draws per world, with error ``alpha``."""
 
     samples: int
     delta: float
@@ -44,7 +44,12 @@ class Request(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Epsilon is at least this; ``largest`` if every draw had told; the event that shows it."""
+    """A lower bound on epsilon from counts.
+
+    epsilon: the bound.
+    largest: the bound if every guess were right.
+    witness: the distinguishing event.
+    """
 
     epsilon: float
     largest: float = math.inf
@@ -52,7 +57,11 @@ class Limit(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """Counts from so many ``draws`` of all worlds, as a limit at an error; more on the source.
+    """Counts from draws, in the form of the bound that they imply.
+
+    draws: number of draws of all worlds.
+    limit: computes the bound at a given error.
+    remark: text that is appended to the source of the bound.
 
     >>> Observation(100, lambda alpha: Limit(epsilon=-math.log(alpha))).limit(1.0)
     Limit(epsilon=-0.0, largest=inf, witness=None)
@@ -66,34 +75,35 @@ class Observation(NamedTuple):
 class Estimator(ABC):
     """Draws from worlds, and bounds epsilon from below at the stated confidence.
 
-    A member says how it draws (``look``), and which limit is to be expected (``foreseen``); all
-    else is here. ``reference`` is the theorem that the bound rests on, ``source`` names its way.
+    A member defines how it draws and counts (``look``), the limit at expected counts
+    (``expected_limit``), the theorem of the bound (``reference``) and the words for the method
+    (``source``).
     """
 
     @property
     @abstractmethod
     def reference(self) -> str:
-        """The theorem the bound rests on."""
+        """The theorem on which the bound rests."""
 
     @property
     def source(self) -> str:
-        """The words that say how a bound was found."""
+        """The method of the bound, in words."""
         return self.reference
 
     @abstractmethod
-    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """Draw from worlds, by a rule that these or other draws chose, and count."""
+    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+        """Draws from worlds and counts events of a rule, which these or separate draws selected."""
 
     @abstractmethod
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """The limit at ``alpha`` if ``samples`` draws of each world are as is to be expected.
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The limit at ``alpha`` if ``samples`` draws per world turn out as expected.
 
-        Of two worlds and events with these ``rates``, the best of which its rule looks at.
+        There are two worlds and events with these ``rates``; the rule uses the best event.
         """
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
-        """The limit at ``alpha`` if no draw of ``samples`` of each world is like the other's."""
-        return self.foreseen(samples, NOISELESS, delta=delta, alpha=alpha)
+    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
+        """The limit at ``alpha`` if ``samples`` draws per world never occur in the other world."""
+        return self.expected_limit(samples, NOISELESS, delta=delta, alpha=alpha)
 
     def bounds(
         self,
@@ -106,25 +116,25 @@ class Estimator(ABC):
     ) -> tuple[Bound, ...]:
         """Lower bounds on epsilon at ``delta`` from the same draws, one for each confidence.
 
-        ``samples`` are the draws of each world, those that choose what to look at included; of
-        stored outputs all are used, however many there are of either world. What is looked at is
-        chosen for the first confidence; each bound holds at its own. Draws are streamed: memory
-        does not grow with ``samples``. InputError for outputs of which the estimator can make
-        nothing, fewer than ``FEWEST_SAMPLES`` samples, and a delta or a confidence that is none.
+        ``samples`` are the draws per world, including draws that select the rule; stored outputs
+        are all used, for any numbers per world. The rule is selected for the first confidence, and
+        each bound holds at its own confidence. Draws are streamed: memory does not grow with
+        ``samples``. InputError for outputs that the estimator cannot use, for fewer than
+        ``MIN_SAMPLES`` samples, and for an invalid delta or confidence.
         """
         errors = [1 - check_confidence(confidence) for confidence in confidences]
-        asked = Request(check_samples(samples), check_delta(delta), errors[0])
-        seen = self.look(worlds, asked, rng)
-        limits = map(seen.limit, errors)
+        request = Request(check_samples(samples), check_delta(delta), errors[0])
+        observation = self.look(worlds, request, rng)
+        limits = map(observation.limit, errors)
         return tuple(
             Bound(
                 epsilon=epsilon,
                 delta=delta,
                 side=Side.LOWER,
                 scope=worlds.scope,
-                source=f"{self.source}{seen.remark}",
+                source=f"{self.source}{observation.remark}",
                 confidence=confidence,
-                samples=seen.draws,
+                samples=observation.draws,
                 largest=largest,
                 witness=witness,
             )
@@ -132,17 +142,17 @@ class Estimator(ABC):
         )
 
     def bound(self, worlds: Worlds, *, confidence: float, **asked: Any) -> Bound:
-        """The one lower bound at ``confidence``: see ``bounds``, whose arguments it has besides."""
-        (found,) = self.bounds(worlds, confidences=(confidence,), **asked)
-        return found
+        """The lower bound at one ``confidence``; the other arguments are those of ``bounds``."""
+        (bound,) = self.bounds(worlds, confidences=(confidence,), **asked)
+        return bound
 
     def largest(self, samples: int, *, delta: float, confidence: float) -> float:
-        """The largest bound that so many draws of each world can show: of worlds without noise."""
+        """The largest bound that ``samples`` draws per world can give: of worlds without noise."""
         alpha = 1 - check_confidence(confidence)
-        return self.most(check_samples(samples), delta=check_delta(delta), alpha=alpha)
+        return self.largest_limit(check_samples(samples), delta=check_delta(delta), alpha=alpha)
 
     def needed(self, epsilon: float, *, delta: float, confidence: float) -> int | None:
-        """The fewest draws of each world that can show more than ``epsilon``; None above 2^50."""
+        """Fewest draws per world whose lower bound can exceed ``epsilon``; None above 2^50."""
         check_epsilon(epsilon)
         return fewest_samples(
             lambda samples: exceeds(
@@ -153,20 +163,23 @@ class Estimator(ABC):
 
 
 def fewest_samples(enough: Callable[[int], bool], most: int) -> int | None:
-    """The fewest samples that are ``enough``, if more always are; None above ``most``."""
-    samples = FEWEST_SAMPLES
+    """The smallest number of samples for which ``enough`` is true; None above ``largest_limit``.
+
+    ``enough`` must stay true for larger numbers.
+    """
+    samples = MIN_SAMPLES
     while not enough(samples):
         samples *= 2
         if samples > most:
             return None
-    least = max(FEWEST_SAMPLES, samples // 2)
+    least = max(MIN_SAMPLES, samples // 2)
     return bisect.bisect_left(range(samples), True, lo=least, key=enough)
 
 
 def check_samples(samples: int) -> int:
-    """Return ``samples`` if they are enough for any estimator; InputError otherwise."""
-    if samples < FEWEST_SAMPLES:
+    """Returns ``samples`` if they are enough for any estimator; InputError otherwise."""
+    if samples < MIN_SAMPLES:
         raise InputError(
-            f"Expected samples of at least {FEWEST_SAMPLES}, got samples={samples!r}. Draw more."
+            f"Expected samples of at least {MIN_SAMPLES}, got samples={samples!r}. Draw more."
         )
     return samples

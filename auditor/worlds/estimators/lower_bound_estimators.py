@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from draws of worlds: by guesses of a rule, and at all thresholds."""
+"""Estimators of epsilon from draws of worlds: by a rule's guesses, and at all thresholds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedrec_auditor.auditor.worlds.estimators.base import (
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     ThresholdBand,
-    coin_tosses,
+    count_coin_tosses,
     epsilon_by_ranks,
     epsilon_of_answers,
     expected_guesses,
@@ -40,23 +40,22 @@ from fedrec_auditor.auditor.worlds.worlds import Worlds
 
 @dataclass(frozen=True)
 class JointBinomial(Estimator):
-    """A lower bound on epsilon from guesses of the world: a draw chooses a rule, another tests it.
+    """A lower bound on epsilon from guesses of the world: some draws select a rule, others test it.
 
-    It holds at the stated confidence, whatever the outputs are and whatever was learned of them. A
-    tenth of the draws of each world (2,000 if that is more, half of them at most, 200,000 at most)
-    proposes rules that guess between two worlds, or abstain. Where several look good and
-    draws are many, a further tenth decides between them: the rule whose expected bound is largest.
-    What is left of the draws of its two worlds is drawn afresh, a fair coin choosing the world of
-    each output, and only counted: one rule and one limit, so no correction is owed
-    (``GuessCounts``).
+    The bound holds at the stated confidence, for any outputs and any rule. A tenth of the draws of
+    each world (at least 2,000, at most half of them, at most 200,000) proposes rules that guess
+    between two worlds, or abstain. If several rules are promising and draws are many, a further
+    tenth selects the rule with the largest expected bound. The remaining draws of its two worlds
+    are fresh, a fair coin chooses the world of each output, and guesses are only counted: one rule
+    and one limit, so no correction is needed (``GuessCounts``).
 
-    A second rule guesses where a value shows that the split saw in one of the two worlds only: a
-    leak of one output in ten thousand, which a harmless larger ratio would hide. Where more is to
-    be expected of the boldest of the competing rules, it takes that one's place. It is counted on
-    the same draws with a limit of its own at a tenth of the error; the first one keeps nine tenths
-    (Bonferroni), and the larger bound is given.
+    A second rule guesses on values that occurred in one of the two worlds only: a leak of one
+    output in ten thousand, which a harmless larger ratio would hide. The boldest of the competing
+    rules takes its place if its expected bound is larger. The second rule is counted on the same
+    draws with a limit of its own at a tenth of the error; the first one has nine tenths
+    (Bonferroni), and the larger bound is returned.
 
-    Of scores that were saved, a few are left over, for a coin chooses how many of each world count.
+    A few stored scores remain unused, because a coin chooses how many of each world count.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
@@ -68,21 +67,21 @@ class JointBinomial(Estimator):
     """
 
     reference = "joint binomial test of guesses, Clopper and Pearson 1934; rule from other samples"
-    source = "guesses of the input, by a rule that other draws chose"
+    source = "guesses of the input by a decision rule that was selected on separate draws"
 
-    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """Outputs are numbers, booleans, strings, or arrays of them.
+    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+        """Selects a rule and counts its guesses on outputs: numbers, booleans, strings or arrays.
 
         Raises UnevenOutputs if the shape of an output depends on the world.
         """
         selecting, counting, judging = rng.spawn(3)
-        chosen = select_rules(worlds, asked, selecting, judging=judging)
-        left = chosen.left(worlds, asked.samples)
-        draws, share = coin_tosses(worlds, left)
+        chosen = select_rules(worlds, request, selecting, judging=judging)
+        remaining = chosen.count_remaining(worlds, request.samples)
+        draws, share = count_coin_tosses(worlds, remaining)
         choosing, *streams = counting.spawn(3)
         first = int(choosing.binomial(draws, share))
         drawn, rules = (first, draws - first), chosen.rules
-        if worlds.stored is not None and (first > left[0] or draws - first > left[1]):
+        if worlds.stored is not None and (first > remaining[0] or draws - first > remaining[1]):
             rules = ()
         tables = chosen.guesses(worlds, drawn, streams) if rules else ()
         counts = [
@@ -90,34 +89,34 @@ class JointBinomial(Estimator):
             for table, (rule, _) in zip(tables, rules, strict=True)
         ]
 
-        def shown(alpha: float) -> list[float]:
+        def bounds_of_rules(alpha: float) -> list[float]:
             return [
-                found.epsilon(delta=asked.delta, alpha=part * alpha)
+                found.epsilon(delta=request.delta, alpha=part * alpha)
                 for found, (_, part) in zip(counts, rules, strict=True)
             ]
 
         witness = None
         if rules:
-            best = int(np.argmax(shown(asked.alpha)))
+            best = int(np.argmax(bounds_of_rules(request.alpha)))
             witness = guess_witness(worlds, chosen.pair, rules[best][0], counts[best], drawn)
-        most = GuessCounts.all_right(draws, share)
+        all_right = GuessCounts.all_right(draws, share)
 
         def limit(alpha: float) -> Limit:
-            largest = most.epsilon(delta=asked.delta, alpha=(1.0 - RARE) * alpha)
-            return Limit(max(shown(alpha), default=0.0), largest, witness)
+            largest = all_right.epsilon(delta=request.delta, alpha=(1.0 - RARE) * alpha)
+            return Limit(max(bounds_of_rules(alpha), default=0.0), largest, witness)
 
         return Observation(chosen.drawn + draws, limit)
 
-    def most(self, samples: int, *, delta: float, alpha: float) -> float:
+    def largest_limit(self, samples: int, *, delta: float, alpha: float) -> float:
         """The limit if every guess is right.
 
-        Where the outputs are so wide that memory limits the selection split, a little more can be
-        shown; where rules compete, a little less (see the class).
+        The bound can be slightly larger if outputs are so wide that memory limits the selection
+        split, and slightly smaller if rules compete (see the class).
         """
-        return super().most(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
+        return super().largest_limit(samples, delta=delta, alpha=(1.0 - RARE) * alpha)
 
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Estimator``; by the first of its rules alone."""
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The expected limit by the first rule alone; see ``Estimator``."""
         return expected_guesses(2 * (samples - split_size(samples)), rates, delta, alpha)
 
 
@@ -125,15 +124,15 @@ class JointBinomial(Estimator):
 class AllThresholds(Estimator):
     """A lower bound on epsilon from all thresholds of a score at once, and the whole privacy curve.
 
-    It holds at the stated confidence for every threshold, epsilon and delta together.
+    The bound holds at the stated confidence for every threshold, epsilon and delta together.
 
-    For worlds whose outputs are one number each, or stored rows of numbers. No draws are set aside
-    to choose a threshold: some two hundred ranks, fixed in advance, share the error
-    (``ThresholdBand``). That suits few scores, and the same limits bound the whole curve of delta
-    over epsilon (``curve``). All scores are kept, 8 bytes each.
+    Outputs must be single numbers, or stored rows of numbers. No draws are set aside to choose a
+    threshold: about two hundred ranks, fixed in advance, share the error (``ThresholdBand``). This
+    suits few scores, and the same limits bound the whole curve of delta over epsilon (``curve``).
+    All scores are kept in memory, 8 bytes each.
 
-    Of rows of numbers some, as for ``joint-binomial``, choose a rule that guesses the world. The
-    score of another row is then 1 where it guesses the world of which there are fewer, else 0.
+    Some rows of numbers, as for ``joint-binomial``, select a rule that guesses the world. The score
+    of a remaining row is 1 if the rule guesses the world with fewer rows, otherwise 0.
 
     >>> from fedrec_auditor.auditor.worlds.sampler import Sampler
     >>> worlds = Sampler.of(lambda p, rng, size: rng.random(size) < p).worlds([0.5, 0.9])
@@ -147,11 +146,11 @@ class AllThresholds(Estimator):
     reference = "order statistics and Clopper and Pearson 1934, Bonferroni over ranks"
     source = "Clopper-Pearson at all thresholds"
 
-    def look(self, worlds: Worlds, asked: Request, rng: np.random.Generator) -> Observation:
-        """All scores, in no order; an output is one number, which may be infinite."""
-        sizes, delta, event = worlds.sizes(asked.samples), asked.delta, None
+    def look(self, worlds: Worlds, request: Request, rng: np.random.Generator) -> Observation:
+        """Draws all scores and bounds events at all thresholds; a score may be infinite."""
+        sizes, delta, event = worlds.sizes(request.samples), request.delta, None
         if worlds.stored is not None and worlds.stored[0].ndim > 1:
-            scores, event = _guesses(worlds, asked, rng)
+            scores, event = _guesses(worlds, request, rng)
         else:
             scores = draw_scores(worlds, sizes, rng)
         pairs = list(itertools.combinations(range(len(scores)), 2))
@@ -172,40 +171,43 @@ class AllThresholds(Estimator):
                 ),
                 witness=worlds.witness(
                     pair if band.first[k] else pair[::-1],
-                    worlds.said(words),
+                    worlds.describe(words),
                     (band.low[k], band.high[k]),
-                    "the probabilities are limits that hold at all thresholds together",
+                    "the probabilities are confidence limits that hold at all thresholds together",
                 ),
             )
 
         return Observation(sum(sizes), limit)
 
-    def foreseen(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
-        """See ``Estimator``; a single event is one of two answers, so its threshold is known."""
+    def expected_limit(self, samples: int, rates: Rates, *, delta: float, alpha: float) -> float:
+        """The expected limit; see ``Estimator``.
+
+        A single event is one of two answers, so its threshold is known.
+        """
         expected = epsilon_of_answers if len(rates[0]) == 1 else epsilon_by_ranks
         return expected(samples, samples, rates, delta=delta, alpha=alpha)
 
     def curve(
         self, worlds: Worlds, *, confidence: float, samples: int, rng: np.random.Generator
     ) -> ThresholdBand:
-        """The band over all epsilon and delta of two worlds, see ``ThresholdBand``."""
+        """The confidence band of two worlds for all epsilon and delta; see ``ThresholdBand``."""
         one, other = draw_scores(worlds, worlds.sizes(check_samples(samples)), rng)
         return ThresholdBand.of(one, other, 1 - check_confidence(confidence))
 
 
 def _guesses(
-    worlds: Worlds, asked: Request, rng: np.random.Generator
+    worlds: Worlds, request: Request, rng: np.random.Generator
 ) -> tuple[list[NDArray[np.float64]], str]:
-    """Whether a rule that other stored rows chose guesses the rarer world; and the guess in words.
+    """Scores (n,) and (m,) of the remaining stored rows, and their event in words.
 
-    Scores (n,) and (m,) of zeros and ones, one for each row that chose nothing.
+    A score is 1 if a rule, selected on separate rows, guesses the world with fewer rows.
     """
     selecting, counting = rng.spawn(2)
-    chosen = select_rules(worlds, asked, selecting)
-    left = chosen.left(worlds, asked.samples)
-    table = chosen.guesses(worlds, left, counting.spawn(2)).sum(axis=0)
-    world = int(np.argmin(left))
+    chosen = select_rules(worlds, request, selecting)
+    remaining = chosen.count_remaining(worlds, request.samples)
+    table = chosen.guesses(worlds, remaining, counting.spawn(2)).sum(axis=0)
+    world = int(np.argmin(remaining))
     hits = table[:, world].tolist()
     words = [rule.words((FIRST, SECOND)[world]) for rule, _ in chosen.rules]
-    scores = [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, left, strict=True)]
+    scores = [np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(hits, remaining, strict=True)]
     return scores, "".join(words)

@@ -1,1 +1,1 @@
-"""What the neighbours share."""
+"""Readers of tables and archives that the loaders of data sets share."""

@@ -1,4 +1,4 @@
-"""Batches: a table of typed columns, read batch by batch from Parquet, Feather or lines of JSON."""
+"""Tables of typed columns, read in batches of rows from Parquet, Feather or lines of JSON."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from fedrec_auditor.targets.datasets.parts.columns import (
 )
 
 ROWS = 2**17
-"""Rows of a batch."""
+"""Number of rows of a batch."""
 Reader = Callable[[Sequence[str] | None], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
-"""Reader of the schema, and of batches of the named columns."""
+"""Function of names of columns that returns the schema, and batches of these columns."""
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
-"""Whole numbers from which on each type skips some."""
+"""Whole numbers above which a floating-point type cannot represent all whole numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """A table of fewer than 2^31 rows of numbers, texts or times; the first is called row 1."""
+    """A table of fewer than 2^31 rows of numbers, texts or times; errors count rows from 1."""
 
     place: str
     read: Reader
@@ -49,14 +49,14 @@ class Batches:
         """The names of the columns; InputError if two have one name."""
         names = tuple(self._guarded(lambda: self.read(None))[0].names)
         if len(set(names)) < len(names) or not names:
-            raise broken(self.place, "names of columns that differ", ", ".join(names))
+            raise broken(self.place, "distinct names of columns", ", ".join(names))
         return names
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
         """The ``wanted`` columns of all rows in order; times become Unix seconds.
 
-        InputError if there is no row, at a column of another type or with a gap, or if the file is
-        damaged. Memory: the wanted columns of 2^17 rows.
+        Raises InputError if there is no row, if a column has another type or a gap, or if the file
+        is damaged. Memory: the wanted columns of 2^17 rows.
         """
         row, all_names = 0, self.names()
         names = {at: all_names[at] for at in wanted}
@@ -71,7 +71,7 @@ class Batches:
             raise broken(self.place, "at least one row", "an empty table")
 
     def line(self, row: int) -> str:
-        """Place of row ``row`` in words."""
+        """Name of the row ``row`` in errors."""
         return f"{self.place}, row {row + 1}"
 
     def _block(
@@ -94,28 +94,28 @@ class Batches:
                     place = int(np.argmax(large))
                     got = f"{column[place].as_py():.17g}, a {column.type}"
                     raise lost_digits(self.line(row + place), what(wanted[at]), got)
-            found = _numbers(column, wanted[at]) if numbers else _identifiers(column)
-            if found is None:
+            values = _numbers(column, wanted[at]) if numbers else _identifiers(column)
+            if values is None:
                 kind = "numbers" if numbers else "whole numbers or texts"
                 expected = f"{what(wanted[at])}s that are {kind}"
                 raise broken(self.line(row), expected, str(column.type))
-            columns[at] = found
+            columns[at] = values
         return Block(
             row=row,
             wanted=wanted,
             columns=columns,
             place=self.line,
-            shown=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
+            text_at=lambda offset, at: str(self._guarded(lambda: given[at][offset].as_py())),
         )
 
     def _guarded(self, step: Callable[[], Any]) -> Any:
-        """``step``; whatever pyarrow meets in it is one InputError."""
+        """Result of ``step``; errors of pyarrow become an InputError."""
         try:
             return step()
         except InputError:
             raise
-        except Exception as error:  # damage shows as a dozen kinds of exception
-            raise broken(self.place, "a whole table", str(error)) from error
+        except Exception as error:  # damage causes a dozen kinds of exception
+            raise broken(self.place, "a complete table", str(error)) from error
 
 
 def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -> Any:
@@ -129,7 +129,7 @@ def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -
                 got = ", ".join(part.schema_arrow.names)
                 raise InputError(
                     f"Expected the columns {', '.join(sorted(columns))} in each part of a table, "
-                    f"got {got[:300]}. Take out the part that is of another table."
+                    f"got {got[:300]}. Remove the part that belongs to another table."
                 )
             yield from part.iter_batches(batch_size=ROWS, columns=names)
 
@@ -137,13 +137,13 @@ def of_parquet(files: Sequence[Path | pa.Buffer], names: Sequence[str] | None) -
 
 
 def of_feather(file: Path, names: Sequence[str] | None) -> Any:
-    """The schema and batches of a Feather file, whose columns are read at once (``Reader``)."""
+    """The schema and batches of a Feather file, whose columns are read in full (``Reader``)."""
     table = feather.read_table(file, columns=names, memory_map=False)
     return table.schema, iter(table.to_batches(ROWS))
 
 
 def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -> Any:
-    """The schema (of names alone) and batches of a file with an object a line (``Reader``)."""
+    """The schema (names only) and batches of a file with one object per line (``Reader``)."""
     rows = ([_object(line) for line in data.split(b"\n") if line.strip()] for data in lines())
     if names is None:
         keys = dict.fromkeys(key for row in next(rows) for key in row)
@@ -156,13 +156,13 @@ def of_json(lines: Callable[[], Iterator[bytes]], names: Sequence[str] | None) -
 
 def _object(line: bytes) -> dict[str, Any]:
     with suppress(ValueError):
-        if isinstance(found := json.loads(line), dict):
-            return found
-    raise broken("each line", "an object of JSON", line.decode("utf-8", "replace"))
+        if isinstance(value := json.loads(line), dict):
+            return value
+    raise broken("each line", "a JSON object", line.decode("utf-8", "replace"))
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The column of a plain type: without dictionaries and views, UUIDs as texts."""
+    """The column with a plain type: without dictionaries and views, and with UUIDs as texts."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -182,7 +182,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
-    """The column as numbers, times as Unix seconds, or texts of times; None if it is neither."""
+    """The column as numbers, times as Unix seconds, or texts of times; None for other types."""
     if isinstance(wanted, Moments) and pa.types.is_string(column.type):
         return column.cast(pa.binary())
     if pa.types.is_date(column.type):
@@ -197,7 +197,7 @@ def _numbers(column: pa.Array, wanted: object) -> pa.Array | None:
 
 
 def _cells(column: pa.Array) -> pa.DictionaryArray:
-    """The column as a dictionary of binary, empty where there is a gap; of lists, their texts."""
+    """The column as a dictionary of binary: "" for gaps, and texts with bars between for lists."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         column = pc.binary_join(column.cast(pa.list_(pa.string())), "|")
     texts = column.cast(pa.string()).fill_null("")
@@ -205,10 +205,10 @@ def _cells(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _identifiers(column: pa.Array) -> pa.Array | None:
-    """The column as whole numbers, or as a dictionary of binary; None if it is neither.
+    """The column as whole numbers, or as a dictionary of binary; None for other types.
 
-    Whole numbers may be floats, as pandas has them in a column that had gaps, or decimals; those
-    that do not fit into 64 bits are texts.
+    Whole numbers may be stored as floats, as pandas does for columns that had gaps, or as decimals;
+    numbers that do not fit into 64 bits become texts.
     """
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):

@@ -1,4 +1,4 @@
-"""Columns of a table: identifiers, numbers and times as a file has them, by blocks of rows."""
+"""Columns of a table file, read by blocks of rows: identifiers, numbers and times."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _WHOLE = re.compile(rb"(0|[1-9][0-9]{0,15})(\.0+)?")
 
 
 class Codes(NamedTuple):
-    """Identifiers ``ids`` (m,) of a column, ascending, and each row's ``place`` (n,) among them.
+    """A column of identifiers: the distinct ones, and each row's index into them.
 
-    ``texts`` (m,) are what they read, where they were texts.
+    ids: distinct identifiers, ascending (m,)
+    place: index of each row's identifier in ``ids`` (n,)
+    texts: the identifiers as texts, if the file has texts (m,)
     """
 
     ids: NDArray[np.int64]
@@ -31,7 +33,7 @@ class Codes(NamedTuple):
     texts: tuple[str, ...]
 
     def keep(self, rows: NDArray[np.bool_]) -> Self:
-        """Those of some of the rows."""
+        """The column of some of the rows."""
         present, place = unique(self.place[rows])
         if self.texts:
             texts = tuple(self.texts[at] for at in present)
@@ -40,12 +42,12 @@ class Codes(NamedTuple):
 
 
 class Identifiers:
-    """Collects one column, batch by batch; what comes out does not depend on the batches.
+    """Collects one column, batch by batch; the result does not depend on the batches.
 
-    If all are whole numbers they are kept; if one is not, all become text, and each is numbered by
-    its place among the distinct ones, sorted by bytes. Where a ``place`` is given the column is of
-    identifiers, and whole numbers may be written as floats ("7.0"). Memory: 4 bytes a row (8 for
-    numbers over 2^31), and the distinct texts of each batch.
+    If all entries are whole numbers, these are the identifiers. Otherwise all entries become texts,
+    and the identifier of a text is its index among the distinct texts, sorted by bytes. If
+    ``place`` names the column in errors, whole numbers may be written as floats ("7.0"). Memory: 4
+    bytes per row (8 for numbers over 2^31), and the distinct texts of each batch.
     """
 
     def __init__(self, place: str = "") -> None:
@@ -53,14 +55,14 @@ class Identifiers:
         self._parts: list[Any] = []
 
     def add(self, batch: pa.Array) -> None:
-        """A batch of whole numbers (int64), or a dictionary of binary."""
+        """Adds a batch of whole numbers (int64), or a dictionary of binary."""
         numbers = pa.types.is_integer(batch.type)
         self._parts.append(pa.array(narrow(batch.to_numpy())) if numbers else batch)
 
     def finish(self) -> Codes:
-        """What was collected.
+        """Returns the collected column.
 
-        InputError if one of them is written in two ways, as a whole number and as a float.
+        Raises InputError if an identifier is written in two ways, as a whole number and as a float.
         """
         parts, self._parts = self._parts, []
         if all(pa.types.is_integer(part.type) for part in parts):
@@ -78,7 +80,7 @@ class Identifiers:
                 before = words[np.flatnonzero(numbers == numbers[again])[0]]
                 raise InputError(
                     f"Expected each {self.place} written in one way, got {before.decode()!r} and "
-                    f"{words[again].decode()!r}. Write them alike."
+                    f"{words[again].decode()!r}. Write both in the same way."
                 )
             rows = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
             return Codes(*unique(numbers[rows]), ())
@@ -91,9 +93,9 @@ class Identifiers:
 
 
 def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The ids that occur, ascending, and each id's place among them.
+    """The distinct ids, ascending, and the index of each id in them.
 
-    Without a sort where none is negative and the largest not much larger than their number.
+    Computed without a sort if no id is negative and the largest is not much above their number.
     """
     if ids.min() < 0 or ids.max() > 4 * ids.size + 2**16:
         present, inverse = np.unique(ids, return_inverse=True)
@@ -105,21 +107,21 @@ def unique(ids: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def narrow(numbers: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
-    """The same in four bytes each where they fit."""
+    """The numbers as int32 if they fit, else unchanged."""
     fits = numbers.min() >= -(2**31) and numbers.max() < 2**31
     return numbers.astype(np.int32) if fits else numbers
 
 
 LARGEST = 2**53
-"""Largest whole number that a float64 keeps apart from its neighbours."""
+"""Whole number up to which float64 represents every whole number."""
 HUGE = np.finfo(np.float64).max
 WIDEST = 1024
-"""Most bytes of a field that is read as text."""
+"""Maximum number of bytes of a field that is read as text."""
 DIGITS = re.compile(rb"[0-9]{1,16}")
 NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 SPACED = re.compile(rb"\s*" + NUMBER.pattern + rb"\s*")
 FLOATING = re.compile(rb"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE]\+[0-9]+)")
-"""How programs write numbers in floating point."""
+"""Forms in which programs write numbers in floating point."""
 Pattern = re.Pattern[bytes]
 
 
@@ -131,9 +133,10 @@ FILL = "Fill it in, or leave the row out."
 class Column:
     """A column of finite numbers in [low, high].
 
-    ``what`` names one number in errors, ``remedy`` what to do then; ``written`` is the form that a
-    field must match in full: NUMBER, or of whole numbers DIGITS or SPACED (any form of a number,
-    with spaces around it).
+    what: name of one number in errors
+    remedy: the advice in errors
+    written: pattern that a field must match in full: NUMBER, or for whole numbers DIGITS or SPACED
+        (any form of a number, with spaces around it)
     """
 
     what: str
@@ -143,14 +146,14 @@ class Column:
     remedy: str = REPAIR
 
     def holds(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which of ``numbers`` (n,) the column may hold, (n,)."""
+        """Flags of the ``numbers`` (n,) that are allowed in the column, (n,)."""
         good = (numbers >= max(self.low, -HUGE)) & (numbers <= min(self.high, HUGE))
         if self.written is not NUMBER and numbers.dtype.kind == "f":
             good &= numbers == np.rint(numbers)
         return np.asarray(good)
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """The numbers in ``fields``, (n,); NaN or -1, which is never in range, for all else."""
+        """The numbers in ``fields`` (n,); other fields become NaN or -1, which is out of range."""
         whole = self.written is DIGITS
         starts, text = _content(fields)
         odd = text.translate(None, b"0123456789")
@@ -178,30 +181,34 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class AnyCells:
-    """A column of anything, with gaps: texts, numbers, truths, times; ``what`` names a cell."""
+    """A column of any cells: texts, numbers, booleans, times or none; ``what`` names a cell."""
 
     what: str
 
 
 Wanted = Mapping[int, Column | AnyCells | str]
-"""The columns to read, by place in the file: numbers, anything, or texts with what one
-is."""
+"""The columns to read, by position in the file: numbers, any cells, or texts (with the name of one
+text in errors)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Rows of a table from ``row`` on: pyarrow's arrays of the ``wanted`` columns.
+    """Consecutive rows of a table.
 
-    An array holds binary (fields as they stand in a file of text), numbers, or a dictionary of
-    binary. ``place`` names a row of the file in errors; ``shown`` is a field of a row of the block
-    as it stands in the file.
+    row: index of the first row in the file
+    wanted: the columns to read
+    columns: pyarrow's arrays of these columns: binary (fields of a text file), numbers, or a
+        dictionary of binary
+    place: returns the name of a row of the file, for errors
+    text_at: returns a field of a row of the block as it is in the file
+    encoding: encoding of texts
     """
 
     row: int
     wanted: Wanted
     columns: Mapping[int, Any]
     place: Callable[[int], str]
-    shown: Callable[[int, int], str]
+    text_at: Callable[[int, int], str]
     encoding: str = "utf-8"
 
     @property
@@ -210,7 +217,7 @@ class Block:
         return len(next(iter(self.columns.values())))
 
     def numbers(self, at: int) -> NDArray[Any]:
-        """Column ``at`` as numbers, (n,); InputError at the first that its Column excludes."""
+        """Column ``at`` as numbers (n,); InputError at the first one that its Column excludes."""
         fields, column = self.columns[at], self.wanted[at]
         assert isinstance(column, Column)
         text = pa.types.is_binary(fields.type)
@@ -221,17 +228,17 @@ class Block:
         return values
 
     def texts(self, at: int) -> list[str]:
-        """Column ``at`` as it reads, of any length; InputError at the first that is no text."""
-        found = []
+        """Column ``at`` as texts of any length; InputError at the first field that is not text."""
+        texts = []
         for row, field in enumerate(self.columns[at].to_pylist()):
             try:
-                found.append(field.decode(self.encoding))
+                texts.append(field.decode(self.encoding))
             except UnicodeDecodeError as error:
                 raise self.error(row, at, f"{self.encoding} text") from error
-        return found
+        return texts
 
     def words(self, at: int) -> pa.DictionaryArray:
-        """Column ``at`` as a dictionary of bytes; InputError at a field that is empty or long."""
+        """Column ``at`` as a dictionary of bytes; InputError at an empty or too long field."""
         fields = self.columns[at]
         if pa.types.is_dictionary(fields.type):
             return fields
@@ -242,15 +249,15 @@ class Block:
             raise self.error(int(np.argmin(good)), at, expected)
         return fields.dictionary_encode()
 
-    def identify(self, at: int, found: Identifiers) -> None:
-        """Give column ``at`` to ``found``; InputError at the first that is no UTF-8 text.
+    def identify(self, at: int, collected: Identifiers) -> None:
+        """Adds column ``at`` to ``collected``; InputError at the first field that is not UTF-8.
 
-        Fields of digits are numbers, if all of the column here are and none has a leading zero.
-        InputError at one that was written from floating point and may have lost digits there.
+        Fields are numbers if all fields of the block consist of digits without a leading zero.
+        Raises InputError at a field that was written from floating point and may have lost digits.
         """
         fields = self.columns[at]
         if pa.types.is_integer(fields.type):
-            found.add(fields)
+            collected.add(fields)
             return
         if pa.types.is_binary(fields.type):
             starts, text = _content(fields)
@@ -258,7 +265,7 @@ class Block:
             first = np.frombuffer(text + b"0", dtype=np.uint8)[starts[:-1]]
             plain = (lengths > 0) & (lengths <= 16) & ((first != ord("0")) | (lengths == 1))
             if plain.all() and not text.translate(None, b"0123456789"):
-                found.add(fields.view(pa.string()).cast(pa.int64()))
+                collected.add(fields.view(pa.string()).cast(pa.int64()))
                 return
         words = self._utf8(at, self.words(at))
         for place, word in enumerate(words.dictionary.to_pylist()):
@@ -266,16 +273,16 @@ class Block:
                 row = pc.index(words.indices, place).as_py()
                 where = self.place(self.row + row)
                 raise lost_digits(where, what(self.wanted[at]), word.decode())
-        found.add(words)
+        collected.add(words)
 
-    def cells(self, at: int, found: Identifiers) -> None:
-        """Give column ``at`` of AnyCells to ``found`` as texts; InputError at one not in UTF-8."""
+    def cells(self, at: int, collected: Identifiers) -> None:
+        """Adds column ``at`` of AnyCells to ``collected`` as texts; InputError if not UTF-8."""
         fields = self.columns[at]
         words = fields if pa.types.is_dictionary(fields.type) else fields.dictionary_encode()
-        found.add(self._utf8(at, words))
+        collected.add(self._utf8(at, words))
 
     def _utf8(self, at: int, words: pa.DictionaryArray) -> pa.DictionaryArray:
-        """The ``words`` of column ``at``; InputError at the first that is no UTF-8 text."""
+        """The ``words`` of column ``at``; InputError at the first word that is not UTF-8 text."""
         for place, word in enumerate(words.dictionary.to_pylist()):
             try:
                 word.decode()
@@ -285,23 +292,23 @@ class Block:
         return words
 
     def error(self, row: int, at: int, expected: str) -> InputError:
-        """What was expected in a field, what came, and the remedy."""
-        shown = self.shown(row, at)
+        """An InputError with the expected content of a field, its content, and the remedy."""
+        text = self.text_at(row, at)
         remedy = getattr(self.wanted[at], "remedy", REPAIR)
-        remedy = FILL if remedy is REPAIR and not shown else remedy
-        return broken(self.place(self.row + row), expected, shown, remedy)
+        remedy = FILL if remedy is REPAIR and not text else remedy
+        return broken(self.place(self.row + row), expected, text, remedy)
 
 
 def what(wanted: Column | AnyCells | str) -> str:
-    """What errors call one entry of a column."""
+    """Name of one entry of a column in errors."""
     return wanted if isinstance(wanted, str) else wanted.what
 
 
 def in_arrow(data: bytes) -> pa.Buffer:
     """A copy of ``data`` in Arrow's own memory.
 
-    A thread of Arrow may give a buffer back after its reader has returned. Where the memory is
-    Python's it asks for the interpreter then, and aborts the process if that has ended.
+    A thread of Arrow may release a buffer after its reader has returned. If Python owns the memory,
+    the thread then needs the interpreter, and aborts the process if the interpreter has ended.
     """
     memory = pa.allocate_buffer(len(data))
     np.frombuffer(memory, dtype=np.uint8)[:] = np.frombuffer(data, dtype=np.uint8)
@@ -309,10 +316,10 @@ def in_arrow(data: bytes) -> pa.Buffer:
 
 
 def is_rounded(word: bytes) -> bool:
-    """Whether ``word`` is a number in floating point of which digits may be lost.
+    """Whether ``word`` is a number in floating point that may have lost digits.
 
-    So is a whole one of 2^53 and more, and one of fewer digits than its exponent asks for (as
-    spreadsheets write).
+    These are whole numbers from 2^53 on, and numbers with fewer digits than their exponent requires
+    (as spreadsheets write them).
 
     >>> [is_rounded(word) for word in (b"1.2345678901234568e+18", b"1.23E+11", b"7.0", b"5e3")]
     [True, True, False, False]
@@ -325,20 +332,20 @@ def is_rounded(word: bytes) -> bool:
 
 
 def lost_digits(place: str, what: str, got: str) -> InputError:
-    """The error for identifiers that went through floating point."""
+    """The error for identifiers that were converted to floating point."""
     expected = f"{'an' if what == 'item' else 'a'} {what} with all its digits"
     return broken(place, expected, got, "Write it anew as a whole number or a text, not a float.")
 
 
 def broken(place: str, expected: str, got: object, remedy: str = REPAIR) -> InputError:
-    """The error for a file that is not what its layout promises."""
-    shown = got if isinstance(got, str) else repr(got)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return InputError(f"Expected {expected} in {place}, got {shown!r}. {remedy}")
+    """The error for a file that does not have the expected layout."""
+    text = got if isinstance(got, str) else repr(got)
+    text = text if len(text) <= 80 else f"{text[:77]}..."
+    return InputError(f"Expected {expected} in {place}, got {text!r}. {remedy}")
 
 
 def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
-    """Where each field starts in the bytes of all, (n + 1,), and these bytes."""
+    """The offset of each field in the bytes of all fields, (n + 1,), and these bytes."""
     _, offsets, data = fields.buffers()
     starts = np.frombuffer(offsets, dtype=np.int32)[fields.offset : fields.offset + len(fields) + 1]
     text = bytes(memoryview(data)[starts[0] : starts[-1]]) if data else b""
@@ -346,28 +353,28 @@ def _content(fields: pa.BinaryArray) -> tuple[NDArray[np.int32], bytes]:
 
 
 CLOCK = "%m/%d/%Y %I:%M:%S %p"
-"""Month, day, year and a clock of twelve hours, as in MIND."""
+"""Month, day, year and a twelve-hour clock, as in the data set MIND."""
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 FROM = 1e11, 1e14, 1e17
-"""First number of each unit but the first: in seconds the year 5138."""
+"""Smallest number of each unit after seconds; 1e11 seconds are the year 5138."""
 FIRST_DAY, LAST_DAY, LATEST = 19700101, 21000101, 4_102_444_800
-"""Days that numbers may be written as; the last in Unix seconds."""
+"""Range of numbers that may be dates, and its end in Unix seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments(Column):
-    """A column of times: numbers, ISO 8601 dates and times, or ``CLOCK``; of no zone in UTC."""
+    """A column of times: numbers, ISO 8601 dates and times, or ``CLOCK``; in UTC by default."""
 
     what: str = "timestamp"
     high: float = 2.0**62
     written: Pattern = NUMBER
 
     def parse(self, fields: pa.BinaryArray) -> NDArray[Any]:
-        """Unix seconds or numbers, (n,); NaN for all else."""
+        """Unix seconds or numbers (n,); NaN for other fields."""
         for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
             with suppress(pa.ArrowInvalid):
                 texts = fields.view(pa.string())
-                texts[:1].cast(kind)  # pyarrow is slow to refuse many
+                texts[:1].cast(kind)  # first one field, because pyarrow is slow to refuse many
                 moments = texts.cast(kind)
                 return np.asarray(moments.cast(pa.int64()).to_numpy() // 10**6)
         numbers = super(Moments, self).parse(fields)
@@ -390,7 +397,7 @@ class Moments(Column):
 
 
 def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Unix seconds of numbers YYYYMMDDhhmmss, (n,); -1 for those that are not a time."""
+    """Unix seconds of numbers YYYYMMDDhhmmss (n,); -1 for numbers that are not a time."""
     day, clock = np.divmod(numbers.astype(np.int64), 10**6)
     months = (day // 10**4 - 1970) * 12 + day // 100 % 100 - 1
     starts = months.astype("datetime64[M]").astype("datetime64[D]")
@@ -404,10 +411,11 @@ def written_dates(numbers: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Whole Unix seconds of all ``times`` (n,) in a file, and notes of how they were read.
+    """Whole Unix seconds of all ``times`` (n,) in a file, and notes on how they were read.
 
-    Numbers that are all dates YYYYMMDD, or times YYYYMMDDhhmmss, up to 2100 are read as these;
-    others from 1e11 on as milliseconds, from 1e14 as microseconds, from 1e17 as nanoseconds.
+    If all numbers are dates YYYYMMDD, or all are times YYYYMMDDhhmmss, before 2100, they are read
+    as such. Otherwise a number below 1e11 is in seconds, below 1e14 in milliseconds, below 1e17 in
+    microseconds, and a larger one in nanoseconds.
     """
     for form, scale in (("YYYYMMDD", 10**6), ("YYYYMMDDhhmmss", 1)):
         first, last = (day * 10**6 // scale for day in (FIRST_DAY, LAST_DAY))
@@ -421,7 +429,7 @@ def unix_seconds(times: NDArray[Any], name: str) -> tuple[NDArray[np.int64], tup
     notes = []
     if len(counts) > 1:
         read = ", ".join(f"{each} {count:,}" for each, count in counts.items())
-        notes.append(f"Times in {name} are of several units, each read by its size: {read}.")
+        notes.append(f"Times in {name} have several units, determined by their size: {read}.")
     elif unit.any():
         notes.append(f"Times in {name} are read as {UNITS[unit[0]]}, cut to whole seconds.")
     if beyond := int(np.count_nonzero(seconds >= LATEST)):

@@ -1,4 +1,4 @@
-"""Files of users, items and ratings, joined by their pairs as ``Interactions``."""
+"""Readers of files of users, items and ratings, and their join as ``Interactions``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.targets.cache import located
+from fedrec_auditor.targets.cache import locate
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.parts.batches import Batches
 from fedrec_auditor.targets.datasets.parts.columns import (
@@ -33,9 +33,12 @@ from fedrec_auditor.targets.tables import is_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """Rows of a file: user, item, rating (1 where there is none) and, where there is one, time.
+    """Rows of a file of interactions.
 
-    ``where`` names the place of a row in errors.
+    users, items: users and items of the n rows
+    ratings: ratings (n,), 1 if the file has none
+    timestamps: times (n,), None if the file has none
+    where: returns the name of a row in errors
     """
 
     users: Codes
@@ -46,10 +49,10 @@ class Pairs:
 
     @classmethod
     def of(cls, file: Delimited | Batches, at: Mapping[str, tuple[int, Column | str]]) -> Self:
-        """The columns of user, item, rating and timestamp: place, and what is read of them.
+        """Reads the columns ``at``: by role, the position of the column and its type.
 
-        InputError with the first line that breaks. Memory: 20 bytes a row with timestamps and 12
-        without (8 more for ids over 2^31), and once more for the largest column.
+        Raises InputError with the first invalid line. Memory: 20 bytes per row with timestamps, 12
+        without (8 more for ids over 2^31), and a copy of the largest column.
         """
         ends = {role: Identifiers(f"{role} of {file.place}") for role in ("user", "item")}
         ratings: list[NDArray[np.float32]] = []
@@ -64,13 +67,13 @@ class Pairs:
                 ratings.append(_stars(block, at["rating"][0]))
             if "timestamp" in at:
                 times.append(block.numbers(at["timestamp"][0]))
-        found = {role: each.finish() for role, each in ends.items()}
-        count = len(found["user"].place)
+        codes = {role: each.finish() for role, each in ends.items()}
+        count = len(codes["user"].place)
         if count >= 2**31:
             raise broken(file.place, "fewer than 2^31 rows", count)
         return cls(
-            users=found["user"],
-            items=found["item"],
+            users=codes["user"],
+            items=codes["item"],
             ratings=np.concatenate(ratings) if ratings else np.ones(count, dtype=np.float32),
             timestamps=np.concatenate(times) if times else None,
             where=file.line,
@@ -82,7 +85,7 @@ class Pairs:
         return len(self.users.ids), len(self.items.ids)
 
     def keep(self, rows: NDArray[np.bool_]) -> Self:
-        """Some of the rows, with the users and items that are in them."""
+        """Some of the rows, with only the users and items of these rows."""
         return replace(
             self,
             users=self.users.keep(rows),
@@ -93,11 +96,11 @@ class Pairs:
 
     @property
     def keys(self) -> NDArray[np.int64]:
-        """A number of each row's user and item, which ascends with users, then items."""
+        """A number per row that identifies user and item, ascending with users, then items."""
         return np.asarray(self.users.place * np.int64(self.shape[1]) + self.items.place)
 
     def ordered(self) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """The table of the latest row of each user and item, and their times."""
+        """The table with the latest row of each pair of user and item, and their times."""
         row, column, times, last = self.users.place, self.items.place, self.timestamps, self._latest
         starts = np.append(0, np.cumsum(np.bincount(row[last], minlength=self.shape[0])))
         kept = (self.ratings[last], column[last], starts.astype(np.int32))
@@ -105,13 +108,13 @@ class Pairs:
 
     @property
     def _latest(self) -> NDArray[np.int64] | slice:
-        """Rows in the order of users and items: of equal pairs the latest, then the last."""
+        """Rows in the order of users and items; of equal pairs the latest, or else the last."""
         key = self.keys
         if (key[1:] > key[:-1]).all():
             return slice(None)
         order: NDArray[np.int64] = np.argsort(key)
         last = np.append(np.diff(key[order]) > 0, True)
-        if not last.all():  # equal pairs: by time, then as they came
+        if not last.all():  # equal pairs: by time, then by their order in the file
             times = self.timestamps
             order = np.argsort(key, kind="stable") if times is None else np.lexsort((times, key))
         kept: NDArray[np.int64] = order[last]
@@ -136,16 +139,19 @@ STARS = {
     "rating": (2, Column(what="rating", low=1, high=5, written=SPACED)),
     "timestamp": (3, Column(what="timestamp", written=SPACED)),
 }
-"""The columns of MovieLens 100K and 1M, whole numbers that may be written as others are."""
+"""The columns of MovieLens 100K and 1M: whole numbers, in any form of a number."""
 _Readers = dict[int, tuple[str, Callable[[str], Any]]]
-"""By place of a column what a cell is, and what reads it."""
+"""Name of a cell in errors, and function that reads a cell, by position of the column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
-    """An attribute of users in column ``at``: ``categories``, and the code of each word there.
+    """An attribute in a column of a file of users.
 
-    By default the words are the categories' names. ``what`` names a word in errors.
+    at: position of the column
+    what: name of a word in errors
+    categories: categories of the attribute
+    written: code of each word in the column; by default the words are the categories' names
     """
 
     at: int
@@ -156,22 +162,30 @@ class Trait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Genres:
-    """Genres of items in column ``at``, in any order; no word is allowed."""
+    """A column of items' genres, in any order; a cell may be empty."""
 
     at: int
     names: tuple[str, ...]
     separator: str = "|"
 
     def flags(self, text: str) -> list[bool]:
-        """Genres of a cell, (genres,); KeyError at a word that is none."""
+        """Flags of the genres in a cell, (genres,); KeyError at a word that is not a genre."""
         words = {name: name for name in self.names}
-        met = {words[word] for word in text.split(self.separator) if word}
-        return [name in met for name in self.names]
+        present = {words[word] for word in text.split(self.separator) if word}
+        return [name in present for name in self.names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A file of users or items: identifiers as they stand there (n,), and what it says of each."""
+class SideFacts:
+    """Facts about users or items, read from a file.
+
+    place: name of the file in errors
+    ids: identifiers, in the order of the file (n,)
+    attributes: attributes of users, by name
+    titles: titles of items (n,)
+    genres: genres of items (n, genres)
+    genre_names: names of the genres
+    """
 
     place: str
     ids: NDArray[np.int64]
@@ -181,15 +195,15 @@ class Known:
     genre_names: tuple[str, ...] = ()
 
 
-def users(file: Delimited, **traits: Trait) -> Known:
-    """A file of users, their identifiers first; InputError with the first line that breaks."""
+def users(file: Delimited, **traits: Trait) -> SideFacts:
+    """Reads a file of users whose first column is identifiers; InputError at the first bad line."""
     words = [trait.written or _places(trait.categories) for trait in traits.values()]
     cells = {
         trait.at: (f"{trait.what}, one of {', '.join(known)},", known.__getitem__)
         for trait, known in zip(traits.values(), words, strict=True)
     }
     ids, *codes = _cells(file, cells)
-    return Known(
+    return SideFacts(
         place=file.place,
         ids=ids,
         attributes={
@@ -199,10 +213,10 @@ def users(file: Delimited, **traits: Trait) -> Known:
     )
 
 
-def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) -> Known:
-    """A file of movies: identifiers, titles, and ``genres``, or from column 5 on ``flags``.
+def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) -> SideFacts:
+    """Reads a file of movies: identifiers, titles, and ``genres``, or from column 5 on ``flags``.
 
-    InputError with the first line that breaks.
+    Raises InputError with the first invalid line.
     """
     flag = ("a genre flag, one of 0, 1,", {"0": False, "1": True}.__getitem__)
     cells: _Readers = {1: ("a title", str)}
@@ -210,32 +224,32 @@ def movies(file: Delimited, genres: Genres | None, flags: Sequence[str] = ()) ->
         cells[genres.at] = (f"genres among {', '.join(genres.names)},", genres.flags)
     else:
         cells |= dict.fromkeys(range(5, 5 + len(flags)), flag)
-    ids, titles, *met = _cells(file, cells)
-    return Known(
+    ids, titles, *flagged = _cells(file, cells)
+    return SideFacts(
         place=file.place,
         ids=ids,
         titles=titles,
-        genres=np.array(met[0]) if genres else np.array(met).T,
+        genres=np.array(flagged[0]) if genres else np.array(flagged).T,
         genre_names=genres.names if genres else tuple(flags),
     )
 
 
 def _cells(file: Delimited, readers: _Readers) -> list[Any]:
-    """The identifiers in column 0, (n,), and a list for each reader of what it makes of a cell.
+    """The identifiers in column 0, (n,), and the list of each reader's results.
 
-    InputError at the first cell that it refuses by a KeyError.
+    Raises InputError at the first cell for which a reader raises KeyError.
     """
     ids: list[NDArray[Any]] = []
-    found: list[list[Any]] = [[] for _ in readers]
+    columns: list[list[Any]] = [[] for _ in readers]
     for block in file.blocks({0: ID, **dict.fromkeys(readers, "text")}):
         ids.append(block.numbers(0))
-        for (at, (what, read)), made in zip(readers.items(), found, strict=True):
+        for (at, (what, read)), made in zip(readers.items(), columns, strict=True):
             for row, text in enumerate(block.texts(at)):
                 try:
                     made.append(read(text))
                 except KeyError as error:
                     raise block.error(row, at, what) from error
-    return [_distinct(file, np.concatenate(ids)), *found]
+    return [_distinct(file, np.concatenate(ids)), *columns]
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
@@ -243,22 +257,22 @@ def _places(names: Sequence[str]) -> dict[str, int]:
 
 
 def _distinct(file: Delimited, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The identifiers; InputError with the line of the first that stands there twice."""
+    """Returns ``ids``; InputError with the line of the first identifier that occurs twice."""
     _, first, place = np.unique(ids, return_index=True, return_inverse=True)
     again = np.flatnonzero(first[place] != np.arange(len(ids)))
     if again.size:
         row = int(again[0])
         before = file.line(int(first[place[row]]))
-        raise broken(file.line(row), f"an identifier not yet on {before},", str(ids[row]))
+        raise broken(file.line(row), f"an identifier that is not on {before},", str(ids[row]))
     return ids
 
 
-def assemble(name: str, users: Known, items: Known, pairs: Pairs) -> Interactions:
-    """Join the files: rows are the users who rated, columns the items that were rated.
+def assemble(name: str, users: SideFacts, items: SideFacts, pairs: Pairs) -> Interactions:
+    """Joins the files: rows are users with a rating, columns are items with a rating.
 
-    A pair may stand once only, and both its ends must be known; InputError says where it does not.
-    Memory: about 25 bytes a pair beside pairs and result, if they are in the order of users and
-    items, as the official files are; else about 45.
+    Raises InputError with the place of a pair that occurs twice, or whose user or item has no line
+    in its file. Memory, in addition to pairs and result: about 25 bytes per pair if the pairs are
+    in the order of users and items, as in the official files; else about 45.
     """
     row_at = _known(pairs.users, users, "user", pairs.where)
     item_at = _known(pairs.items, items, "movie", pairs.where)
@@ -281,7 +295,7 @@ def assemble(name: str, users: Known, items: Known, pairs: Pairs) -> Interaction
 
 
 def _repeated(pairs: Pairs) -> InputError:
-    """The error for the first pair that stands twice."""
+    """The error for the first pair that occurs twice."""
     users, items, key = pairs.users, pairs.items, pairs.keys
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(np.diff(key[order]) == 0)
@@ -291,12 +305,14 @@ def _repeated(pairs: Pairs) -> InputError:
     thing = f"movie {items.ids[items.place[second]]}"
     return InputError(
         f"Expected each pair of user and movie once, got user {user} and {thing} "
-        f"in {pairs.where(second)}, and before in {pairs.where(first)}. Keep one of them."
+        f"in {pairs.where(second)}, and before that in {pairs.where(first)}. Keep one of them."
     )
 
 
-def _known(codes: Codes, known: Known, what: str, where: Callable[[int], str]) -> NDArray[np.int64]:
-    """The place in ``known`` of each identifier; InputError at the first row of none of them."""
+def _known(
+    codes: Codes, known: SideFacts, what: str, where: Callable[[int], str]
+) -> NDArray[np.int64]:
+    """The index in ``known`` of each identifier; InputError at the first row of an unknown one."""
     order = np.argsort(known.ids)
     near = np.searchsorted(known.ids, codes.ids, sorter=order)
     at = order[np.minimum(near, len(known.ids) - 1)]
@@ -305,7 +321,7 @@ def _known(codes: Codes, known: Known, what: str, where: Callable[[int], str]) -
         row = int(np.argmax(np.isin(codes.place, strange)))
         raise InputError(
             f"Expected a {what} of {known.place} in {where(row)}, got {what} "
-            f"{codes.ids[codes.place[row]]}. Give the {what} a line there, or take this one out."
+            f"{codes.ids[codes.place[row]]}. Give the {what} a line there, or remove this row."
         )
     return at
 
@@ -340,9 +356,9 @@ GENRES = (
 
 
 class MovieLens(ABC):
-    """A data set of MovieLens, of the ``name`` that it has there and in the cache.
+    """A MovieLens data set: the files of one of its ``layouts``, in a folder, archive or the cache.
 
-    It has the files of one of its ``layouts``, in a directory, an archive or the cache.
+    ``name`` is the name that MovieLens and the cache use.
     """
 
     __slots__ = ()
@@ -351,19 +367,19 @@ class MovieLens(ABC):
     layouts: ClassVar[tuple[tuple[str, ...], ...]]
 
     def recognises(self, path: Path) -> bool:
-        """Whether ``path`` has the files of a layout, by name."""
+        """Whether ``path`` contains files with all names of a layout."""
         if os.path.isfile(path) and is_table(path):
             return False
         return Source(path, self.name).holds(self.layouts)
 
     def load(self, path: Path | None = None) -> Interactions:
-        """Load from ``path``, else from the cache; InputError says where to get the files."""
+        """Loads from ``path``, else from the cache; InputError states where to get the files."""
         size = self.name[3:]
         remedy = (
             f"Fetch {self.name}.zip from https://grouplens.org/datasets/movielens/{size}/ and put "
             f"it there, or give its path. {LICENCE}"
         )
-        place = located(path, self.name, f"MovieLens {size.upper()}", remedy)
+        place = locate(path, self.name, f"MovieLens {size.upper()}", remedy)
         source = Source(place, self.name)
         return self.read(source, source.layout(self.layouts))
 

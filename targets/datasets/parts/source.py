@@ -1,4 +1,4 @@
-"""Source: a directory or an archive, from which named files are read as bytes, never extracted."""
+"""A source of files: a directory or an archive, whose files are read as bytes, never extracted."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from typing import IO
 from fedrec_auditor.accountants.errors import InputError
 
 LIMIT = 64 * 2**20
-"""Most bytes that are read of one file at once: more than twice the largest of MovieLens 1M."""
+"""Maximum number of bytes of a file read at once: over twice the largest file of MovieLens 1M."""
 STREAMED = 4 * 2**30
-"""Most bytes of a file that is read in blocks: six times the ratings of MovieLens 25M."""
+"""Maximum number of bytes of a file read in blocks: six times the ratings of MovieLens 25M."""
 BLOCK = 4 * 2**20
-"""Bytes of a block."""
+"""Number of bytes of a block."""
 Opener = Callable[[str], IO[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files found by name, in ``path`` itself or below it in an archive.
+    """Files by name, in a directory ``path`` or anywhere in an archive ``path``.
 
-    Of a directory the files are those of its folder ``folder`` (which is what unpacking the
-    official archive makes) where that is there, else those at its top: never some of either. Every
-    member of an archive is checked before one is read: absolute names, ``..``, links, encryption
-    and declared sizes are refused; the bytes that really come out are counted too, since a header
-    may lie.
+    In a directory, the files are those of its folder ``folder`` (which unpacking the official
+    archive creates) if that exists, or else those at its top, never a mixture. In an archive, every
+    member is checked before the first is read: absolute names, ``..``, links, encryption and too
+    large declared sizes are refused. The bytes that are really read are counted, too, because a
+    header may be false.
     """
 
     path: Path
@@ -46,21 +46,21 @@ class Source:
         if not self.path.is_dir() and not (self.path.is_file() and zipfile.is_zipfile(self.path)):
             raise InputError(
                 f"Expected a directory, .zip or .whl, got {self.path}: not a whole zip archive. "
-                "Fetch it again, or give the directory its files are in."
+                "Fetch it again, or give the directory that contains its files."
             )
 
     def holds(self, layouts: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether all files of one of the layouts are there, by their names alone."""
+        """Whether the source has files with all names of one of the layouts."""
         names = self.names()
         return any(names >= set(layout) for layout in layouts)
 
     def names(self) -> set[str]:
-        """Names of the files that are there, without their folders."""
+        """Names of the source's files, without their folders."""
         with self._files() as files:
             return {*files}
 
     def layout(self, layouts: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """The first layout whose files are all there; InputError names them all."""
+        """The first layout whose files all exist; InputError lists the layouts if there is none."""
         names = self.names()
         for layout in layouts:
             if names >= set(layout):
@@ -69,29 +69,30 @@ class Source:
         raise InputError(f"Expected {choices}; got {self.path}, which has no such set of files.")
 
     def pick(self, layouts: tuple[tuple[str, ...], ...]) -> dict[str, bytes]:
-        """The files of the first layout that is there in full; InputError names them all."""
+        """Contents of the files of the first complete layout; InputError if there is none."""
         return {name: b"".join(self.blocks(name, whole=True)) for name in self.layout(layouts)}
 
     def blocks(self, name: str, *, whole: bool = False) -> Iterator[bytes]:
-        """The file ``name`` block by block; InputError if it is not there or too large.
+        """The file ``name``, block by block; InputError if it does not exist or is too large.
 
-        It may have ``STREAMED`` bytes, but ``LIMIT`` if the ``whole`` is kept in memory.
+        The limit is ``LIMIT`` bytes if the caller keeps the ``whole`` file in memory, else
+        ``STREAMED``.
         """
-        most = LIMIT if whole else STREAMED
+        max_size = LIMIT if whole else STREAMED
         self.layout(((name,),))
         with self._files(LIMIT if whole else math.inf) as files:
-            yield from blocks(files[name], self.place(name), most)
+            yield from blocks(files[name], self.place(name), max_size)
 
     def place(self, name: str) -> str:
-        """How errors call the file ``name`` of this source."""
+        """Name of the file ``name`` of this source in errors."""
         return f"{name} of {self.path}"
 
     @contextmanager
-    def _files(self, most: float = math.inf) -> Iterator[dict[str, Opener]]:
-        """What opens the files that are there, by name.
+    def _files(self, max_size: float = math.inf) -> Iterator[dict[str, Opener]]:
+        """A context with functions that open the source's files, by name.
 
-        All members of an archive are checked, and opening one is an InputError if there is another
-        of its name, or if it declares more than ``most`` bytes.
+        All members of an archive are checked. Opening a member raises InputError if another member
+        has its name, or if it declares more than ``max_size`` bytes.
         """
         try:
             if is_folder := self.path.is_dir():
@@ -99,13 +100,13 @@ class Source:
                 files = [*(unpacked if unpacked.is_dir() else self.path).iterdir()]
             else:
                 archive = zipfile.ZipFile(self.path)
-        except Exception as error:  # zipfile meets damage with a dozen kinds of exception
+        except Exception as error:  # damage causes a dozen kinds of exception in zipfile
             raise InputError(
-                f"Expected a directory or a whole archive that can be read, got {self.path}, which "
-                f"is damaged or closed ({error}). Fetch it again."
+                f"Expected a readable directory or complete archive, got {self.path}, which is "
+                f"damaged or not accessible ({error}). Fetch it again."
             ) from error
         if is_folder:
-            yield {one.name: one.open for one in files if one.is_file()}
+            yield {file.name: file.open for file in files if file.is_file()}
             return
         with archive:
             members: dict[str, list[zipfile.ZipInfo]] = {}
@@ -116,8 +117,8 @@ class Source:
 
             def opened(same: list[zipfile.ZipInfo], mode: str) -> IO[bytes]:
                 if len(same) > 1:
-                    raise self._refused(same[1], f"there is {same[0].filename!r} too")
-                if same[0].file_size > most:
+                    raise self._refused(same[1], f"{same[0].filename!r} has the same name")
+                if same[0].file_size > max_size:
                     raise self._refused(same[0], f"it declares {same[0].file_size:,} bytes")
                 return archive.open(same[0])
 
@@ -142,26 +143,26 @@ class Source:
         )
 
 
-def blocks(opened: Opener, place: str, most: int | None = None) -> Iterator[bytes]:
+def blocks(opened: Opener, place: str, max_size: int | None = None) -> Iterator[bytes]:
     """The bytes of a file, block by block; InputError if it cannot be read.
 
-    Also if it has more than ``most`` bytes, by default ``STREAMED``.
+    Raises InputError, too, if it has more than ``max_size`` bytes, by default ``STREAMED``.
     """
-    total, most = 0, STREAMED if most is None else most
+    total, max_size = 0, STREAMED if max_size is None else max_size
     try:
         with opened("rb") as stream:
             while data := stream.read(BLOCK):
                 total += len(data)
-                if total > most:
+                if total > max_size:
                     raise InputError(
-                        f"Expected at most {most:,} bytes in {place}, got more. Split the file, or "
-                        "fetch it again."
+                        f"Expected at most {max_size:,} bytes in {place}, got more. Split the file "
+                        "or fetch it again."
                     )
                 yield data
     except InputError:
         raise
-    except Exception as error:  # the file system's, zipfile's and zlib's
+    except Exception as error:  # exceptions of the file system, of zipfile and of zlib
         raise InputError(
-            f"Expected a file that can be read, got {place}, which is damaged or closed ({error}). "
+            f"Expected a readable file, got {place}, which is damaged or not accessible ({error}). "
             "Fetch it again."
         ) from error

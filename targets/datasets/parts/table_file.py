@@ -1,4 +1,4 @@
-"""A table in a file of text or of Arrow's formats, opened by what it holds, whatever its name."""
+"""Table files of text or of Arrow's formats, whose format is detected from their content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fedrec_auditor.targets.datasets.parts.source import Source, blocks
 from fedrec_auditor.targets.tables import is_table, parts
 
 LINE = 2**20
-"""Most bytes of a line."""
+"""Maximum number of bytes of a line."""
 BOM = b"\xef\xbb\xbf"
 _UNIT = b"\x1f"
 _OPEN = UnicodeDecodeError, csv.Error
@@ -41,12 +41,18 @@ _OPEN = UnicodeDecodeError, csv.Error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delimited:
-    """A file of rows of equally many fields, ``width`` or as many as its header has.
+    """A text file whose rows have equally many fields.
 
-    ``read`` gives the file's bytes from the start, in blocks; ``place`` is its name in errors.
-    ``header`` says whether the first line is one, or what it must be. Every row is one line, so row
-    i is line i + 1 (+ 1 with a header); a blank line is an error. Where ``quotes`` are allowed they
-    are those of RFC 4180, without ends of line inside. ``encoding`` is that of texts.
+    place: name of the file in errors
+    read: returns the file's bytes from the start, in blocks
+    separator: text between two fields
+    header: whether the first line is a header, or the header that it must be
+    width: number of fields per row; by default as in the header
+    quotes: whether fields may be quoted as in RFC 4180, but without line ends inside
+    encoding: encoding of texts
+
+    Every row is one line, so that row i is line i + 1 (+ 1 with a header); a blank line is an
+    error.
     """
 
     place: str
@@ -59,14 +65,17 @@ class Delimited:
 
     @classmethod
     def of(cls, source: Source, name: str, *, whole: bool = False, **layout: Any) -> Self:
-        """The file ``name`` of ``source``, small if ``whole``; ``layout`` are the other fields."""
+        """The file ``name`` of ``source``; ``layout`` are the other fields.
+
+        If ``whole``, the limit of the file's size is that of files that are read at once.
+        """
         read = partial(source.blocks, name, whole=whole)
         return cls(place=source.place(name), read=read, **layout)
 
     def names(self) -> tuple[str, ...]:
-        """The names in the header, or "1", "2", ... if there is none.
+        """The names in the header, or "1", "2", ... without a header.
 
-        InputError if the first line is no text, or has a name twice.
+        Raises InputError if the first line is not text, or has a name twice.
         """
         line = self.first_line()
         try:
@@ -77,18 +86,18 @@ class Delimited:
         except _OPEN as error:
             raise broken(f"{self.place}, line 1", "names of columns", repr(line)) from error
         if not line or len(set(names)) < len(names):
-            raise broken(f"{self.place}, line 1", "names of columns that differ", line.decode())
+            raise broken(f"{self.place}, line 1", "distinct names of columns", line.decode())
         return tuple(names)
 
     def first_line(self) -> bytes:
-        """The first line, without its end."""
+        """The first line, without its line end."""
         return next(self.read(), b"").partition(b"\n")[0].removeprefix(BOM).rstrip(b"\r")
 
     def blocks(self, wanted: Wanted) -> Iterator[Block]:
         """The ``wanted`` columns of all rows in order.
 
-        InputError if there is no row, or at the first line of another number of fields.
-        Memory: the bytes of a block that ``read`` gives, and once more of its wanted columns.
+        Raises InputError if there is no row, or at the first line with another number of fields.
+        Memory: the bytes of a block of ``read``, and a copy of its wanted columns.
         """
         given = self.header.split(self.separator) if isinstance(self.header, str) else None
         width = self.width or len(given or self.names())
@@ -96,7 +105,7 @@ class Delimited:
         for data in self.lines():
             columns = self._quick(data, width, wanted) or self._slow(row, data, width, wanted)
 
-            def shown(offset: int, at: int, row: int = row, data: bytes = data) -> str:
+            def text_at(offset: int, at: int, row: int = row, data: bytes = data) -> str:
                 field = self._fields(row + offset, data.split(b"\n")[offset], width)[at]
                 return field.decode(self.encoding, "replace")
 
@@ -105,22 +114,22 @@ class Delimited:
                 wanted=wanted,
                 columns=columns,
                 place=self.line,
-                shown=shown,
+                text_at=text_at,
                 encoding=self.encoding,
             )
             yield block
             row += block.size
 
     def line(self, row: int) -> str:
-        """Place of row ``row`` in words."""
+        """Name of the row ``row`` in errors."""
         return f"{self.place}, line {row + 1 + bool(self.header)}"
 
     def error(self, row: int, expected: str, got: object, remedy: str = REPAIR) -> InputError:
-        """What was expected in a row, what came, and the remedy."""
+        """An InputError with the expected content of a row, its content, and the remedy."""
         return broken(self.line(row), expected, got, remedy)
 
     def is_closed(self) -> bool:
-        """Whether all quotes in the file are those of RFC 4180."""
+        """Whether all quotes in the file are paired as in RFC 4180."""
         odd = (data for data in self.lines() if b'"' in data and not _closed(data, self.separator))
         try:
             for data in odd:
@@ -131,14 +140,14 @@ class Delimited:
         return True
 
     def lines(self) -> Iterator[bytes]:
-        """The rows' bytes, each piece with the end of a line at its end; Unix line ends."""
+        """The rows' bytes in pieces of whole lines, with Unix line ends."""
         rest, header, empty = b"", self.header, True
         for data in self._ended():
             cut = data.rfind(b"\n") + 1
             lines = b"".join((rest, memoryview(data)[:cut])) if cut else b""
             rest = data[cut:] if cut else rest + data
             if len(rest) > LINE:
-                raise broken(self.place, f"lines of at most {LINE:,} bytes", "a longer one")
+                raise broken(self.place, f"lines of at most {LINE:,} bytes", "a longer line")
             if b"\r" in lines:
                 lines = lines.replace(b"\r\n", b"\n")
             if header and lines:
@@ -154,7 +163,7 @@ class Delimited:
             raise broken(self.place, "at least one row", "an empty file")
 
     def _ended(self) -> Iterator[bytes]:
-        """The file's bytes, with an end of line after the last."""
+        """The file's bytes, with a line end after the last line."""
         data = b"\n"
         for data in self.read():
             yield data
@@ -162,11 +171,11 @@ class Delimited:
             yield b"\n"
 
     def _quick(self, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array] | None:
-        """The wanted columns as pyarrow reads them; None where ``_slow`` might say otherwise."""
+        """The wanted columns by pyarrow; None if ``_slow`` might read them differently."""
         quotes, separator = self.quotes and b'"' in data, self.separator
         if b"\r" in data or b"\0" in data or (quotes and not _closed(data, separator)):
             return None
-        if len(separator) > 1:  # pyarrow separates by one character
+        if len(separator) > 1:  # pyarrow's separator is one character
             if _UNIT in data:
                 return None
             data, separator = data.replace(separator.encode(), _UNIT), _UNIT.decode()
@@ -184,23 +193,23 @@ class Delimited:
             )
         except pa.ArrowInvalid:
             return None
-        if table.num_rows != data.count(b"\n"):  # it leaves out blank lines
+        if table.num_rows != data.count(b"\n"):  # pyarrow leaves out blank lines
             return None
         return {at: table[names[at]].combine_chunks().view(pa.binary()) for at in wanted}
 
     def _slow(self, row: int, data: bytes, width: int, wanted: Wanted) -> dict[int, pa.Array]:
-        """The wanted columns, line by line; InputError with the first line that breaks."""
+        """The wanted columns, line by line; InputError with the first invalid line."""
         lines = enumerate(data[:-1].split(b"\n"), row)
         rows = [self._fields(at, line, width) for at, line in lines]
         return {at: pa.array([fields[at] for fields in rows], pa.binary()) for at in wanted}
 
     def _fields(self, row: int, line: bytes, width: int) -> list[bytes]:
-        """The fields of one line; InputError if they are not ``width``, or a quote is open."""
+        """The fields of one line; InputError unless there are ``width``, with quotes closed."""
         try:
             fields = self._split(line)
         except _OPEN:
             expected = f"{self.encoding} text with its quotes closed"
-            remedy = "Close it, or say --no-quotes if quotes are letters."
+            remedy = "Close it, or give --no-quotes if quotes are letters."
             raise self.error(row, expected, line, remedy) from None
         if len(fields) != width or b"\0" in line:
             separators = line.count(self.separator.encode())
@@ -209,7 +218,7 @@ class Delimited:
         return fields
 
     def _split(self, line: bytes) -> list[bytes]:
-        """The fields of a line; one of ``_OPEN`` if a quote is open."""
+        """The fields of a line; raises an error of ``_OPEN`` if a quote is open."""
         if self.quotes and b'"' in line:
             fields = next(csv.reader([line.decode()], delimiter=self.separator, strict=True))
             return [field.encode() for field in fields]
@@ -217,7 +226,7 @@ class Delimited:
 
 
 def _closed(data: bytes, separator: str) -> bool:
-    """Whether every quote in ``data`` starts or ends a field, or is one of two in a row."""
+    """Whether every quote in ``data`` begins or ends a field, or is one of two adjacent quotes."""
     raw = np.frombuffer(b"\n" + data, dtype=np.uint8)
     at = np.flatnonzero(raw == ord('"'))
     edges = [ord(edge) for edge in (separator, "\n", '"')]
@@ -227,8 +236,8 @@ def _closed(data: bytes, separator: str) -> bool:
 
 SEPARATORS = (",", "\t", ";", "|", "::", " ")
 USUAL_SEPARATOR = {".csv": ",", ".tsv": "\t"}
-SAID = ("separator", "header", "quotes")
-"""Options for a file of text beside its columns."""
+OPTIONS = ("separator", "header", "quotes")
+"""Options of a text file other than its columns."""
 ANSWERS = ("yes", "no")
 _PACKED: Mapping[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
 _OTHERS = {
@@ -247,7 +256,7 @@ _OTHERS = {
     b"<": "a web page or XML",
     b"[{": "one JSON array",
 }
-"""How files begin that are not read, and what they are."""
+"""First bytes of files in formats that are not read, and names of these formats."""
 _LISTS = {
     re.compile(rb"\d+( \d+)*"): (
         "a user and all its items in each line",
@@ -260,32 +269,38 @@ _LISTS = {
         """> pairs.csv""",
     ),
 }
-"""Lines of files that hold lists: what they are, and the command that writes a pair a line."""
+"""Patterns of lines that hold lists, their meaning, and the command that writes pairs instead."""
 _VALUE = re.compile(NUMBER.pattern + rb"$|\d{4}-\d\d-\d\d")
-"""A cell that is no name of a column: a number or a date."""
+"""A cell that cannot be the name of a column: a number or a date."""
 _LOOKED_AT = 1000
-"""Lines that are compared with the first one."""
+"""Number of lines that are compared with the first line."""
 
 
 def table_file(
     path: Path,
-    said: Mapping[str, str],
+    options: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
     usual: Sequence[str],
     remedy: str,
 ) -> Delimited | Batches:
-    """The file at ``path``, or the parts in a folder; of text, with what is ``said`` (``SAID``).
+    """Opens the table file at ``path``, or the parts of a table in a folder.
 
-    A separator that is not said is the one that gives ``choose`` its columns, among the names that
-    it gives; it raises InputError where it does not. InputError names what is no table, several
-    separators that fit, and, with the ``remedy``, a first line that is a row: with none of the
-    ``usual`` names, and with a number, a date or what stands in its column again.
+    path: the file or folder
+    options: given options of a text file (``OPTIONS``)
+    choose: chooses columns from the names of all columns, or raises InputError
+    usual: usual names of a column
+    remedy: advice for a first line that is a row
+
+    If no separator is given, the one is used with which ``choose`` finds its columns. Raises
+    InputError for files that are not tables, if several separators fit, and, with the ``remedy``,
+    if the first line looks like a row: it has none of the ``usual`` names, and a number, a date or
+    a value that its column has again.
     """
     place = str(path)
     if not is_table(path):
         raise InputError(f"Expected the file of a table, got {path}. Check the path.")
     if os.path.isdir(path):
-        return _typed(Batches(place=place, read=partial(of_parquet, parts(path))), said)
+        return _typed(Batches(place=place, read=partial(of_parquet, parts(path))), options)
     opened = path.open
     start = _start(opened, place)
     for magic, unpacked in _PACKED.items():
@@ -294,27 +309,27 @@ def table_file(
             start = _start(opened, place)
     start = start.removeprefix(BOM).lstrip()
     if start.startswith(b"PAR1"):
-        return _typed(Batches(place=place, read=partial(of_parquet, [path])), said)
+        return _typed(Batches(place=place, read=partial(of_parquet, [path])), options)
     if start.startswith(b"ARROW1"):
-        return _typed(Batches(place=place, read=partial(of_feather, path)), said)
+        return _typed(Batches(place=place, read=partial(of_feather, path)), options)
     text = Delimited(place=place, read=lambda: blocks(opened, place), separator="\n", header=False)
     if start.startswith(b"{"):
-        return _typed(Batches(place=place, read=partial(of_json, text.lines)), said)
+        return _typed(Batches(place=place, read=partial(of_json, text.lines)), options)
     kinds = (kind for magic, kind in _OTHERS.items() if start.startswith(magic))
-    if kind := next(kinds, "a file with zero bytes, which text has none of" * (b"\0" in start)):
+    if kind := next(kinds, "a file with zero bytes, which is not text" * (b"\0" in start)):
         raise InputError(
-            f"Expected a table of text (a row a line), Parquet, Feather or lines of JSON, got "
+            f"Expected a table of text (one row per line), Parquet, Feather or lines of JSON, got "
             f"{path}: {kind}. Unpack or export it as one of these."
         )
-    found, is_row = _delimited(path, text, said, choose)
-    names = found.first_line().decode("utf-8", "replace").split(found.separator)
-    if is_row and "header" not in said and usual_column(names, usual) is None:
-        raise row_for_header(found, remedy)
-    return found
+    file, is_row = _delimited(path, text, options, choose)
+    names = file.first_line().decode("utf-8", "replace").split(file.separator)
+    if is_row and "header" not in options and usual_column(names, usual) is None:
+        raise row_for_header(file, remedy)
+    return file
 
 
 def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The column with the first ``usual`` name that is there; None if none is.
+    """The column with the first of the ``usual`` names that occurs; None if no usual name occurs.
 
     Capitals, signs between letters and a RecBole type after a colon do not matter.
 
@@ -326,7 +341,7 @@ def usual_column(names: Sequence[str], usual: Sequence[str]) -> str | None:
 
 
 def row_for_header(file: Delimited, remedy: str) -> InputError:
-    """The error for a first line that is a row and no names."""
+    """The error for a first line that is a row instead of names of columns."""
     line = file.first_line().decode("utf-8", "replace")
     return broken(f"{file.place}, line 1", "names of columns", line, remedy)
 
@@ -335,9 +350,9 @@ def _start(opened: Callable[[str], Any], place: str) -> bytes:
     return next(blocks(opened, place), b"")[:4096]
 
 
-def _typed(file: Batches, said: Mapping[str, str]) -> Batches:
-    if said:
-        key, value = next(iter(said.items()))
+def _typed(file: Batches, options: Mapping[str, str]) -> Batches:
+    if options:
+        key, value = next(iter(options.items()))
         raise InputError(f"Expected no {key} of {file.place}, got {value!r}. Leave it out.")
     return file
 
@@ -345,24 +360,25 @@ def _typed(file: Batches, said: Mapping[str, str]) -> Batches:
 def _delimited(
     path: Path,
     text: Delimited,
-    said: Mapping[str, str],
+    options: Mapping[str, str],
     choose: Callable[[tuple[str, ...]], object],
 ) -> tuple[Delimited, bool]:
-    """The file with the separator that is said, else the one that gives the columns.
+    """The file with its separator, and whether its first line looks like a row.
 
-    Of a file without names it is the one that makes most fields, in each line as many. And whether
-    the first line looks like a row. InputError where several separators fit.
+    The separator is the given one, or else one with which ``choose`` finds the columns. For a file
+    without names, it is the one that yields the largest number of fields, equal in all lines.
+    Raises InputError if several separators fit.
     """
     own = USUAL_SEPARATOR.get(path.suffix.lower(), "")
-    mark = said.get("separator", "")
+    mark = options.get("separator", "")
     mark = {"\\t": "\t", "tab": "\t", "space": " "}.get(mark, mark)
     if mark and mark not in SEPARATORS:
         raise InputError(
             f"Expected a separator among , ; | :: tab and space, got {mark!r}. Give one of these."
         )
-    for key in SAID[1:]:
-        if said.get(key, ANSWERS[0]) not in ANSWERS:
-            raise InputError(f"Expected {key} yes or no, got {said[key]!r}. Say one of these.")
+    for key in OPTIONS[1:]:
+        if options.get(key, ANSWERS[0]) not in ANSWERS:
+            raise InputError(f"Expected {key} yes or no, got {options[key]!r}. Give one of these.")
     first = text.first_line()
     lines = b"".join(islice(text.lines(), 2))[:-1].split(b"\n")[:_LOOKED_AT]
     for form, (what, command) in _LISTS.items():
@@ -370,14 +386,14 @@ def _delimited(
         if ragged and all(form.fullmatch(line.strip()) for line in lines):
             times = " --column timestamp=3" * ("$3" in command)
             raise InputError(
-                f"Expected a user and an item in each line of {path}, got {what}. Write a pair a "
-                f"line, and read that with --no-header --column user=1 --column item=2{times}: "
+                f"Expected a user and an item in each line of {path}, got {what}. Write one pair "
+                f"per line, and read them with --no-header --column user=1 --column item=2{times}: "
                 f"{command}"
             )
     files = [
-        replace(text, separator=separator, header=said.get("header") != "no", quotes=quotes)
+        replace(text, separator=separator, header=options.get("header") != "no", quotes=quotes)
         for separator in ([mark] if mark else sorted(SEPARATORS, key=lambda each: each != own))
-        for quotes in (len(separator) == 1 and said.get("quotes") != "no",)
+        for quotes in (len(separator) == 1 and options.get("quotes") != "no",)
     ]
     there = [file for file in files if file.separator.encode() in first]
     if mark and not there:
@@ -385,31 +401,31 @@ def _delimited(
             f"{text.place}, line 1",
             f"names of columns separated by {mark!r}",
             first.decode("utf-8", "replace"),
-            "Leave --separator out, or give the one that is there.",
+            "Leave --separator out, or give the separator of this line.",
         )
     fits = [file for file in there if _has_columns(file, choose)]
     if fits and not fits[0].header:
         fits = [_widest(fits, lines)]
     if len(fits) > 1 and fits[0].separator != own:
-        shown = " or ".join(repr(file.separator) for file in fits)
+        several = " or ".join(repr(file.separator) for file in fits)
         raise InputError(
-            f"Expected one separator that {path} may have, got {shown}. Say which: --separator."
+            f"Expected one separator that {path} may have, got {several}. Give it: --separator."
         )
-    found = fits[0] if fits else _widest(there or files, lines)
-    if found.quotes and found.separator == "\t" and "quotes" not in said and not found.is_closed():
-        found = replace(found, quotes=False)
-    return found, _has_row(found, lines, bool(fits))
+    file = fits[0] if fits else _widest(there or files, lines)
+    if file.quotes and file.separator == "\t" and "quotes" not in options and not file.is_closed():
+        file = replace(file, quotes=False)
+    return file, _has_row(file, lines, bool(fits))
 
 
 def _widest(files: Sequence[Delimited], lines: Sequence[bytes]) -> Delimited:
-    """The file whose separator makes most fields, and in each of the ``lines`` as many."""
+    """The file whose separator yields the most fields, with equal numbers in all ``lines``."""
     marks = [file.separator.encode() for file in files]
     counts = [{line.count(mark) for line in lines} for mark in marks]
     return files[int(np.argmax([max(count) * (len(count) == 1) for count in counts]))]
 
 
 def _has_row(file: Delimited, lines: Sequence[bytes], fits: bool) -> bool:
-    """Whether the first line has a number or a date, or where no columns fit a value again."""
+    """Whether the first line has a number, a date or, unless ``fits``, a value that recurs."""
     mark = file.separator.encode()
     first, *below = ([word.strip(b' "') for word in line.split(mark)] for line in lines)
     again = (name in row[at : at + 1] for row in below for at, name in enumerate(first))

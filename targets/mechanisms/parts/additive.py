@@ -1,4 +1,4 @@
-"""Independent noise added to a number that the value decides: what such mechanisms share."""
+"""Base classes for independent noise added to a number that depends on the value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LOG_ROOT_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class Additive(Checked, ABC):
-    """``center(value)`` plus independent noise of scale ``noise_scale`` in every entry.
+    """Mechanism that adds independent noise of scale ``noise_scale`` to ``center(value)``.
 
-    The distribution is the ideal one over the reals; outputs are doubles, whose low-order bits can
-    say more than the distribution does (Mironov 2012), which no bound here covers.
+    The distribution is the ideal one over the reals. Outputs are doubles, whose low-order bits can
+    reveal more than the distribution does (Mironov 2012); no bound here covers that leak.
     """
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class Additive(Checked, ABC):
         """Scale of the noise, broadcast to ``output_shape``."""
 
     def center(self, value: NDArray[Any]) -> NDArray[Any]:
-        """What the noise is added to, by default the input: (*batch, *output_shape)."""
+        """Number to which noise is added, by default the input: (*batch, *output_shape)."""
         return value
 
     @abstractmethod
@@ -56,7 +56,7 @@ class Additive(Checked, ABC):
         """Log-density of noise of scale 1."""
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Add noise, float64 of shape (*size, *output_shape)."""
+        """Adds noise; float64 of shape (*size, *output_shape)."""
         spread = self.domain.spread(value, size)
         batch = spread.shape[: spread.ndim - len(self.domain.shape)]
         noise = self._draw(rng, (*batch, *self.output_shape))
@@ -83,7 +83,7 @@ class Laplacian(Additive):
 
 
 class RealVector:
-    """An input is any real vector, (``dimension``,), which the mechanism clips by itself."""
+    """A mechanism whose input is any real vector, (``dimension``,), which it clips."""
 
     __slots__ = ()
 
@@ -91,12 +91,12 @@ class RealVector:
 
     @property
     def domain(self) -> Domain:
-        """Every real vector (dimension,)."""
+        """All real vectors (dimension,)."""
         return Domain(low=-math.inf, high=math.inf, shape=(self.dimension,))
 
 
 class NormalCurve(ABC):
-    """Worst pair as hard to tell apart as N(0, 1) and N(mu, 1): no epsilon holds at delta 0."""
+    """Privacy curve of a worst pair like N(0, 1) and N(mu, 1): no epsilon holds at delta 0."""
 
     __slots__ = ()
 
@@ -106,11 +106,11 @@ class NormalCurve(ABC):
         """Largest distance between the distributions of two inputs, in standard deviations."""
 
     def worst_case(self) -> WorstCase | None:
-        """None: the log-ratio has no bound."""
+        """None, because the log-ratio has no bound."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), for the worst pair and exactly so."""
+        """Exact delta of the worst pair, Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
         return gaussian_divergence(self.mu, epsilon)
 
     def event(self) -> dp.DpEvent:
@@ -121,8 +121,8 @@ class NormalCurve(ABC):
 class Normal(NormalCurve, Additive):
     """Normal noise, whose scale is its standard deviation.
 
-    Only the direction in which the centers of two inputs differ tells them apart: the noise across
-    it is the same under both, and mu is their distance in units of the noise.
+    Two inputs differ only along the line through their centers: the noise across it has the same
+    distribution under both, and mu is the distance of the centers in units of the noise.
     """
 
     __slots__ = ()
@@ -131,7 +131,7 @@ class Normal(NormalCurve, Additive):
 
     @property
     def noise_scale(self) -> float | NDArray[np.float64]:
-        """By default the standard deviation ``sigma``."""
+        """Standard deviation of the noise, by default ``sigma``."""
         return self.sigma
 
     def _draw(self, rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -144,7 +144,7 @@ class Normal(NormalCurve, Additive):
 def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
     """Vectors along the last axis, scaled down to an L2 norm of at most ``bound``.
 
-    Everything is divided by the largest entry or the bound first, so that no square overflows.
+    All entries are first divided by the largest entry or the bound, so that no square overflows.
     """
     unit = np.maximum(np.abs(vectors).max(axis=-1, keepdims=True), bound)
     norm = np.linalg.norm(vectors / unit, axis=-1, keepdims=True)
@@ -152,19 +152,19 @@ def clip_norm(vectors: NDArray[Any], bound: float) -> NDArray[np.float64]:
 
 
 def check_mu(mu: float, noise: str) -> None:
-    """InputError for a ``mu`` whose square, which accountants take, leaves the doubles.
+    """Raises InputError if the square of ``mu``, which accountants need, is not a normal double.
 
-    At 0 the output does not depend on the input, and there is no noise to speak of.
+    At mu = 0 the output does not depend on the input.
     """
     if not 1e-100 <= mu <= 1e100:
         raise InputError(
             f"Expected {noise} of 1e-100 to 1e+100 sensitivities, got a sensitivity of {mu!r} in "
-            "units of the noise. Change one of the two."
+            "units of the noise. Change the noise or the sensitivity."
         )
 
 
 def check_range(low: float, high: float) -> None:
-    """InputError for a range that is empty or endless, or whose width is."""
+    """Raises InputError for a range that is empty or infinite, or has an infinite width."""
     if not (-math.inf < low < high < math.inf and high - low < math.inf):
         raise InputError(
             f"Expected finite low < high, got low={low!r}, high={high!r}. Clip the values first."

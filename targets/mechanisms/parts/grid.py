@@ -28,11 +28,11 @@ _FARTHEST = 2.0**52
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnGrid(BoundedEntry, ABC):
-    """The nearest multiple of ``step`` to an entry in [low, high], moved by random steps.
+    """Mechanism that rounds an entry in [low, high] to a multiple of ``step`` and adds steps.
 
-    ``step`` is a power of two, so that doubles hold every multiple exactly. The entry is rounded
-    first (ties to even), which is the same for all inputs and needs no noise to hide it; the
-    sensitivity is that of the rounded ends. Elementwise over arrays of any shape.
+    ``step`` is a power of two, so that every multiple is exactly a double. The entry is rounded
+    first (ties to even). Rounding is the same function for all inputs and needs no noise; the
+    sensitivity is that of the rounded ends. The mechanism acts elementwise on arrays of any shape.
     """
 
     low: Finite
@@ -44,63 +44,63 @@ class OnGrid(BoundedEntry, ABC):
         farthest = max(abs(self.low), abs(self.high)) / self.step
         if not (self.low < self.high and farthest <= _FARTHEST and self.width >= 1):
             raise InputError(
-                f"Expected low < high, a step apart and at most 2^52 steps from 0, got "
+                f"Expected low < high, at least a step apart and at most 2^52 steps from 0, got "
                 f"low={self.low!r}, high={self.high!r}, step={self.step!r}. Change the step."
             )
 
     @property
     def width(self) -> int:
-        """The sensitivity: how many steps the rounded ends are apart."""
+        """Sensitivity: the number of steps between the rounded ends."""
         return round(self.high / self.step) - round(self.low / self.step)
 
     def randomize(
         self, value: ArrayLike, rng: np.random.Generator, size: tuple[int, ...] | None = None
     ) -> NDArray[Any]:
-        """Draw multiples of the step, float64 of shape ``size``."""
+        """Draws multiples of the step, float64 of shape ``size``."""
         values = self.domain.spread(value, size)
         steps = self._noise(rng, values.size).reshape(values.shape)
         return np.asarray((np.rint(values / self.step) + steps) * self.step)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """ln P(output | value), broadcast; -inf for what is no multiple of the step."""
+        """ln P(output | value), broadcast; -inf except for multiples of the step."""
         steps = np.asarray(output, dtype=np.float64) / self.step
         noise = steps - np.rint(self.domain.check(value) / self.step)
         return np.where(steps == np.rint(steps), self._log_mass(noise), -np.inf)
 
     @abstractmethod
     def _noise(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """How many steps to move, int64 of shape (size,)."""
+        """Draws numbers of steps to move, int64 of shape (size,)."""
 
     @abstractmethod
     def _log_mass(self, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ln P(moved by ``steps``)."""
+        """ln P(the noise is ``steps``)."""
 
-    def _check_noise(self, name: str, noise: float, least: float, most: float) -> None:
-        """InputError unless ``noise`` is from ``least`` to ``most`` steps."""
-        if not least <= noise / self.step <= most:
+    def _check_noise(self, name: str, noise: float, low: float, high: float) -> None:
+        """Raises InputError unless ``noise`` has from ``low`` to ``high`` steps."""
+        if not low <= noise / self.step <= high:
             raise InputError(
-                f"Expected {name} of {least:g} to {most:g} steps, got {name}={noise!r} with a step "
+                f"Expected {name} of {low:g} to {high:g} steps, got {name}={noise!r} with a step "
                 f"of {self.step:g}. Change the step."
             )
 
 
-# Exact Bernoulli and geometric draws: whole numbers are compared, no logarithm is rounded.
+# Exact Bernoulli and geometric draws: they compare integers and round no logarithm.
 #
-# A sampler of doubles next to a distribution's tail cuts the tail off, and where it does so depends
-# on the input: an output is then possible under one input and impossible under another.
+# A sampler that rounds doubles cuts off the tail of the distribution at a place that depends on the
+# input: an output is then possible under one input and impossible under another.
 
 _BITS = 2.0**53
 
 
 def unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform in [0, 1) from random words: multiples of 2^-53, as numpy's generators draw them."""
+    """Uniform draws from [0, 1), multiples of 2^-53, from random words as in numpy's generators."""
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """True with probability ``rate``, exactly, however close to 0 the double is.
+    """Draws True with probability exactly ``rate``, even for a double close to 0.
 
-    Uniform digits to base 2^53 are compared with those of ``rate`` until they differ.
+    Uniform digits to base 2^53 are compared with the digits of ``rate`` until they differ.
     """
     digit = math.floor(rate * _BITS)
     drawn = rng.integers(0, 2**53, math.prod(shape))
@@ -117,7 +117,7 @@ def bernoulli(rate: float, rng: np.random.Generator, shape: tuple[int, ...]) -> 
 def bernoulli_exp(
     numerator: ArrayLike, denominator: int, rng: np.random.Generator, size: int
 ) -> NDArray[np.bool_]:
-    """True with probability e^-(numerator/denominator), exactly; the numerators not negative."""
+    """Draws True with probability exactly e^-(numerator/denominator), for numerators >= 0."""
     whole, rest = np.divmod(np.broadcast_to(np.asarray(numerator), (size,)), denominator)
     out = _bernoulli_exp_below_one(rest, denominator, rng)
     left = whole.copy()
@@ -132,11 +132,11 @@ def bernoulli_exp(
 def _bernoulli_exp_below_one(
     numerators: NDArray[Any], denominator: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """True with probability e^-g for g = numerator/denominator in [0, 1].
+    """Draws True with probability e^-g for g = numerator/denominator in [0, 1].
 
-    Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails: the k-th is reached with
-    probability g^(k-1)/(k-1)!, so it fails at an odd k with probability 1 - g + g^2/2 - ... = e^-g
-    (von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1).
+    Bernoulli draws of rate g/1, g/2, g/3, ... are made until one fails. The k-th draw is made with
+    probability g^(k-1)/(k-1)!, so that the failure is at an odd k with probability 1 - g + g^2/2 -
+    ... = e^-g (von Neumann 1951; Canonne, Kamath and Steinke 2020, Algorithm 1).
     """
     out, running, k = np.zeros(len(numerators), dtype=bool), np.arange(len(numerators)), 1
     while running.size:
@@ -149,10 +149,10 @@ def _bernoulli_exp_below_one(
 
 
 def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """P(g) proportional to e^(-g/scale) for g = 0, 1, ...: exactly, and without an end.
+    """Draws g = 0, 1, ... with probability exactly proportional to e^(-g/scale), without an end.
 
-    Canonne, Kamath and Steinke 2020, Algorithm 2, over all outputs at once. Numerator and
-    denominator of ``scale`` must be below 2^53 and 2^63.
+    Canonne, Kamath and Steinke 2020, Algorithm 2, for all outputs together. The numerator of
+    ``scale`` must be below 2^53 and its denominator below 2^63.
     """
     t, s = scale.numerator, scale.denominator
     low, pending = np.zeros(size, dtype=np.int64), np.arange(size)
@@ -167,7 +167,7 @@ def geometric(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[n
 
 
 def discrete_laplace(scale: Fraction, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-    """P(k) proportional to e^(-|k|/scale) over the whole numbers, exactly."""
+    """Draws integers k with probability exactly proportional to e^(-|k|/scale)."""
     out, pending = np.zeros(size, dtype=np.int64), np.arange(size)
     while pending.size:
         distance = geometric(scale, rng, pending.size)

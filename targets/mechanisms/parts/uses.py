@@ -1,4 +1,4 @@
-"""Uses of a mechanism: over entries, at rates, repeated."""
+"""Base classes of mechanisms: repeated uses, kinds of inputs and outputs, and rates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.settings import Checked, Range, Whole
 class Uses(Checked, ABC):
     """``count`` independent uses of ``mechanism``; outputs are (*size, count, *inner output).
 
-    ``kinds`` are a member's class, and its class where ``mechanism`` has normal noise.
+    ``kinds`` are the member's class and its class for a ``mechanism`` with normal noise.
     """
 
     mechanism: Mechanism
@@ -35,9 +35,9 @@ class Uses(Checked, ABC):
     kinds: ClassVar[tuple[type[Uses], type[Uses]]]
 
     def __new__(cls, mechanism: Mechanism, count: int) -> Self:
-        """One that knows its curve if ``mechanism`` has normal noise."""
+        """Returns an instance that knows its privacy curve if ``mechanism`` has normal noise."""
         kind = cls.kinds[isinstance(mechanism, NormalCurve)]
-        # ``replace`` may ask one kind for the other, and Python would not initialise it.
+        # ``replace`` may call one kind to make the other, which Python would not initialise.
         made = object.__new__(kind) if issubclass(kind, cls) else kind(mechanism, count)
         return made  # type: ignore[return-value]
 
@@ -51,82 +51,82 @@ class Uses(Checked, ABC):
 
     @abstractmethod
     def _lift(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Inputs with an axis of uses, of length ``count`` or 1, behind the batch."""
+        """Inputs with an axis of uses, of length ``count`` or 1, after the batch."""
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """One output of the inner mechanism a use, (count, ...)."""
+        """Shape (count, ...): one output of the inner mechanism per use."""
         return (self.count, *self.mechanism.output_shape)
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw outputs, every use by itself."""
+        """Draws the outputs of all uses independently."""
         values = self.domain.spread(value, size)
         batch = values.shape[: values.ndim - len(self.domain.shape)]
         return self.mechanism.randomize(self._lift(values), rng, (*batch, self.count))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Sum of the uses' log-probabilities."""
+        """Sum of the log-probabilities of the uses."""
         each = self.mechanism.log_prob(output, self._lift(self.domain.check(value)))
         return np.asarray(each.sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """The sets of one use, with ``count`` times its copies."""
+        """The worst case of one use, with ``count`` times its copies."""
         one = self.mechanism.worst_case()
         if one is None:
             return None
         return replace(one, copies=one.copies * self.count, part=one.part or self.mechanism)
 
     def event(self) -> dp.DpEvent:
-        """The event of one use, composed ``count`` times."""
+        """Event of one use, composed ``count`` times."""
         return dp.SelfComposedDpEvent(self.mechanism.event(), self.count)
 
 
 class NormalUses(Uses, NormalCurve):
-    """Uses with normal noise, which adds up in squares."""
+    """Uses with normal noise, whose squared mu add up."""
 
     __slots__ = ()
 
     @property
     def mu(self) -> float:
-        """sqrt(count) times that of one use."""
+        """sqrt(count) times the mu of one use."""
         assert isinstance(self.mechanism, NormalCurve)
         return self.mechanism.mu * math.sqrt(self.count)
 
 
 class PureEpsilon:
-    """Charged as any mechanism of its ``epsilon``."""
+    """A mechanism that accountants charge by its ``epsilon`` alone."""
 
     __slots__ = ()
 
     def event(self: Any) -> dp.DpEvent:
-        """Any mechanism of this epsilon."""
+        """Event of any mechanism of this epsilon."""
         return dp.PureDpEvent(self.epsilon)
 
 
 class OneNumber(Checked):
-    """An output is one number."""
+    """A mechanism whose output is one number."""
 
     __slots__ = ()
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """No axes beyond those of the batch."""
+        """Empty shape: no axes beyond those of the batch."""
         return ()
 
 
 class OneBit(OneNumber):
-    """The input is a bit."""
+    """A mechanism whose input is a bit."""
 
     __slots__ = ()
 
     @property
     def domain(self) -> Domain:
-        """0 and 1."""
+        """The values 0 and 1."""
         return Domain(low=0, high=1, values=(0.0, 1.0))
 
 
 class UnitEntry(OneNumber):
-    """The input is a number in [-1, 1]."""
+    """A mechanism whose input is a number in [-1, 1]."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ class UnitEntry(OneNumber):
 
 
 class BoundedEntry(OneNumber):
-    """The input is a number in [``low``, ``high``]."""
+    """A mechanism whose input is a number in [``low``, ``high``]."""
 
     __slots__ = ()
 
@@ -151,9 +151,9 @@ class BoundedEntry(OneNumber):
 
 
 LEAST = 1e-9
-"""Smallest epsilon: below, rates round to those of another, and noise of 1/epsilon drowns all."""
+"""Smallest epsilon: for smaller ones rates round to the same double, and noise hides all."""
 LARGEST = 700.0
-"""Largest epsilon: e^-epsilon is still a normal double, so that no output becomes impossible."""
+"""Largest epsilon for which e^-epsilon is a normal double, so that every output stays possible."""
 
 RateOrNone = Annotated[
     float,
@@ -167,22 +167,22 @@ _DIGITS = Context(prec=60)
 
 
 def check_rate_epsilon(epsilon: float) -> None:
-    """InputError unless doubles hold the rates of ``epsilon``."""
+    """Raises InputError unless the rates of ``epsilon`` are normal doubles."""
     if not LEAST <= check_epsilon(epsilon) <= LARGEST:
         raise InputError(
-            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Outside, "
-            "doubles do not hold the rates and scales: choose another."
+            f"Expected epsilon in [{LEAST:g}, {LARGEST:g}], got epsilon={epsilon!r}. Choose "
+            "another epsilon: doubles do not represent the rates and scales of this one."
         )
 
 
 @lru_cache(maxsize=256)
 def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
-    """The rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
+    """Rate a of a uniform draw over all ``outputs`` that makes the largest ratio e^epsilon.
 
-    With probability 1 - a the draw is uniform over the ``favoured`` ones, so a favoured output is
-    1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
-    favoured/outputs). The least double above that: the ratio of the double is never above
-    e^epsilon.
+    With probability 1 - a the draw is uniform over the ``favoured`` outputs. A favoured output is
+    then 1 + (1 - a) outputs/(a favoured) times as likely as another, and a = 1/(1 + (e^epsilon - 1)
+    favoured/outputs). The result is the smallest double that is not below a, so that the ratio
+    never exceeds e^epsilon.
     """
     growth = _DIGITS.subtract(_DIGITS.exp(Decimal(epsilon)), Decimal(1))
     exact = 1 / (1 + Fraction(growth) * Fraction(favoured, outputs))
@@ -191,11 +191,11 @@ def share_of_noise(epsilon: float, outputs: int, favoured: int = 1) -> float:
 
 @lru_cache(maxsize=256)
 def flip_rate(epsilon: float) -> float:
-    """1/(e^epsilon + 1), rounded up: randomized response of at most ``epsilon``."""
+    """Flip rate of randomized response, 1/(e^epsilon + 1), rounded up: at most ``epsilon``."""
     return at_least(1 / (1 + Fraction(_DIGITS.exp(Decimal(epsilon)))))
 
 
 def at_least(exact: Fraction) -> float:
-    """The least double that is not below ``exact``."""
+    """The smallest double that is not below ``exact``."""
     near = float(exact)
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)

@@ -1,4 +1,4 @@
-"""Numbers that DPLCF states or relies on, beside those found here."""
+"""Numbers that DPLCF states or relies on, and the values found here."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ def _symmetric() -> BitFlip:
 
 
 def _distributions(flip: BitFlip) -> Matrix:
-    """Probabilities of an uploaded 0 and 1 (columns) of a true 0 and 1 (rows)."""
+    """Probabilities of an uploaded 0 and 1 (columns) given a true 0 and 1 (rows)."""
     return np.exp(flip.log_prob([[0, 1], [0, 1]], [[0, 0], [1, 1]]))
 
 
 def _compared(equation: int, flip: BitFlip, entries: Matrix, right: Matrix) -> Iterator[Pair]:
-    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right one."""
+    """Every entry of a 4 x 4 matrix as printed, at one p and q, beside the right entry."""
     names = {"equation": equation, "p": flip.p, "q": flip.q}
     for (i, j), value in np.ndenumerate(right):
         yield float(entries[i, j]), float(value), {**names, "row": i + 1, "column": j + 1}
 
 
 def equation_6() -> Iterator[Pair]:
-    """The law of a pair of bits."""
+    """Distribution of a pair of bits."""
     flip = _symmetric()
     return _compared(6, flip, printed_transition(flip.p, flip.q), transition(flip.p, flip.q))
 
 
 def equation_11() -> Iterator[Pair]:
-    """Its inverse at p = 1."""
+    """Inverse of equation 6 at p = 1."""
     flip = DplcfAp().randomizer
     return _compared(11, flip, printed_inverse(flip.q), inverse_transition(flip.p, flip.q))
 
 
 def disclosed() -> Iterator[Pair]:
-    """The hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
+    """Hockey-stick divergence of one bit, over its outputs and both orders of its inputs."""
     laws, epsilon = _distributions(DplcfAp().randomizer), DplcfAp().epsilon
     delta = max(
         float(np.maximum(laws[i] - math.exp(epsilon) * laws[1 - i], 0.0).sum()) for i in (0, 1)
@@ -70,25 +70,25 @@ def disclosed() -> Iterator[Pair]:
 
 
 def real_or_fake() -> Iterator[Pair]:
-    """What an uploaded 1 says under asymmetric flips."""
+    """Probability that an uploaded 1 is true under asymmetric flips."""
     laws = _distributions(DplcfAp().randomizer)
     yield DplcfAp().epsilon, float(np.log(laws[1, 1] / laws[0, 1]))
 
 
 def compared_at() -> Iterator[Pair]:
-    """The epsilon of the rows that win in Tables 2 and 3."""
+    """Epsilon of the rows that win in Tables 2 and 3."""
     event = DplcfAp().event(_BIT, _MOVIELENS)
     yield 1.0, Pure().bound(event, delta=0.0, scope=_BIT).epsilon
 
 
 def local_model() -> Iterator[Pair]:
-    """What the server, who is not trusted, learns of one bit from its upload alone."""
+    """Epsilon of one bit against the server, who is not trusted, from its upload alone."""
     laws = _distributions(_symmetric())
     yield math.inf, float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
 def after_the_server() -> Iterator[Pair]:
-    """Two users of two items: everything that may be uploaded, and what is sent out of it."""
+    """Two users of two items: all possible uploads, and the server's outputs for them."""
     flip = _symmetric()
     p, q = flip.p, flip.q
     sent: dict[bytes, NDArray[np.float64]] = {}

@@ -1,6 +1,6 @@
-"""What gradients of the federated-MF paper are at most, found by trying, with the systems' code.
+"""Largest gradients of the federated-MF paper, by search with the code of the systems.
 
-Embeddings of two entries are enough: a user's and an item's span a plane.
+Embeddings of two entries suffice, because a user's and an item's embedding span a plane.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _LENGTHS, _ANGLES, _RATINGS = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 0.5, 7)
 def largest(bound: float, *, ratings: int, joint: bool) -> float:
     """Longest sum of gradients of a user's ``ratings``, in U and V or in V alone, over a grid.
 
-    All u and v of equation 6 on the grid, the same v and the same rating in [0, R] for each item of
-    the user; the corners are on the grid.
+    The grid has all u and v of equation 6, with the same v and the same rating in [0, R] for each
+    item of the user; it includes the corners.
     """
     root = math.sqrt(bound)
     u_length, v_length, u_angle, v_angle, rating = (
@@ -51,10 +51,11 @@ def largest(bound: float, *, ratings: int, joint: bool) -> float:
 
 
 def furthest(bound: float, *, same: bool) -> float:
-    """Longest difference in V of the gradients of one rating and of another that takes its place.
+    """Longest difference in V of the gradients of one rating and of a rating that replaces it.
 
-    Both users, their ratings (0 stands for one as low as one likes) and the item, or two items if
-    not the ``same``, are tried on a grid of angles; all embeddings have norm sqrt(bound).
+    The search is over a grid of angles for both users, their ratings (0 stands for an arbitrarily
+    low rating) and the item, or two items if not the ``same``; all embeddings have norm
+    sqrt(bound).
     """
     angles = np.linspace(0.0, np.pi / 2.0, 181)
     turn = math.sqrt(bound) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -71,16 +72,19 @@ def furthest(bound: float, *, same: bool) -> float:
 
 
 def unclipped(bound: float, *, length: float) -> float:
-    """The gradient in V of one rating R: u has norm sqrt(R), the item ``length`` times that."""
+    """Length of the gradient in V of one rating R, with an item of norm ``length`` sqrt(R).
+
+    u has norm sqrt(R).
+    """
     users = math.sqrt(bound) * np.array([[1.0, 0.0]])
     return float(_lengths(np.array([bound]), users, length * users, 1, joint=False)[0])
 
 
 def turned(bound: float, *, ratings: int, fitting: int) -> float:
-    """How far one more rating moves a step's gradients in V, through a pre-trained user embedding.
+    """Change of a step's gradients in V by one more rating, through a pre-trained user embedding.
 
-    The user has R for ``ratings`` items and may rate one more (``turned_users``); then V is 0,
-    where another broadcast may put it.
+    The user has ratings of R for ``ratings`` items and may rate one more (``turned_users``); V is
+    then 0, which another broadcast can set.
     """
     users = np.stack(turned_users(bound, 2, fitting, ratings))
     table = np.full((2, ratings + 1), bound)
@@ -91,9 +95,10 @@ def turned(bound: float, *, ratings: int, fitting: int) -> float:
 
 
 def nearest(bound: float) -> float:
-    """How much farther the two steps of the projection end, at most, than the best point of a grid.
+    """Largest excess of the projection's distance over that of the best point on a grid.
 
-    Of points around the set of equation 6; at most 0 if they lead to the nearest point.
+    The projection takes two steps. The search is over points around the set of equation 6; the
+    excess is at most 0 if the steps yield the nearest point.
     """
     rng = np.random.default_rng(0)
     points = rng.uniform(-2.0, 2.0, (60, 2)) * math.sqrt(bound)
@@ -106,7 +111,7 @@ def nearest(bound: float) -> float:
 def _lengths(
     ratings: NDArray[np.float64], users: Floats, items: Floats, count: int, joint: bool
 ) -> NDArray[np.float64]:
-    """Of n users with ``count`` items each, which are their own: (n,)."""
+    """Gradient lengths (n,) of n users with ``count`` items each, no two of whom share an item."""
     n, m = len(users), len(items)
     table = sparse.csr_array((ratings, np.arange(m), count * np.arange(n + 1)), shape=(n, m))
     of_users, of_items = gradients(users, items, table)

@@ -1,4 +1,4 @@
-"""Numbers that federated matrix factorization states or relies on, beside those found here."""
+"""Numbers that federated matrix factorization states or relies on, and the values found here."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from fedrec_auditor.targets.systems.base import Population
 _R = 5.0
 _ONE = 2.0 * _R * math.sqrt(_R)
 _ETA, STEPS, DELTA = 0.01, 1000, 1e-5
-EXACT = 1.4144  # z for which T T' = 1000 Poisson-sampled steps are worth epsilon 1
-TEN = 0.7791  # z for which ten of them are
+EXACT = 1.4144  # z with which T T' = 1000 Poisson-sampled steps have epsilon 1
+TEN = 0.7791  # z with which ten of these steps have epsilon 1
 _USER = scope_of(Unit.USER)
 
 
@@ -49,7 +49,7 @@ def _epsilon(event: dp.DpEvent, delta: float = DELTA) -> float:
 
 
 def _sampled(z: float, steps: int) -> float:
-    """Epsilon of Poisson-sampled Gaussians, as the paper's accountant means them."""
+    """Epsilon of Poisson-sampled Gaussians, as the paper's accountant defines it."""
     one = dp.PoissonSampledDpEvent(_ETA, dp.GaussianDpEvent(z))
     return _epsilon(dp.SelfComposedDpEvent(one, steps))
 
@@ -58,20 +58,20 @@ _TABLES = (("V", _ONE, False), ("U and V", math.sqrt(2.0) * _ONE, True))
 
 
 def sensitivities() -> Iterator[Pair]:
-    """The largest gradient of one rating."""
+    """Largest gradient of one rating."""
     for table, said, joint in _TABLES:
         yield said, largest(_R, ratings=1, joint=joint), {"table": table}
 
 
 def per_user() -> Iterator[Pair]:
-    """The largest gradient of a user of theta ratings."""
+    """Largest gradient of a user of theta ratings."""
     theta = 5
     for table, one, joint in _TABLES:
         yield theta * one, largest(_R, ratings=theta, joint=joint), {"table": table, "theta": theta}
 
 
 def replaced() -> Iterator[Pair]:
-    """Four of the settings in which Theorem 5 fails."""
+    """Epsilons in four of the settings in which Theorem 5 fails."""
     for z, omega in itertools.product((1.0, 5.0), (0.3, 0.6)):
         system = LflSgdmf(noise_multiplier=z, omega=omega)
         seen = NoiseReplacement(
@@ -90,18 +90,18 @@ def replaced() -> Iterator[Pair]:
 
 
 def unprojected() -> Iterator[Pair]:
-    """Without the projection of V."""
+    """Longest gradient of one rating if V is not projected."""
     yield _ONE, unclipped(_R, length=10.0)
 
 
 def rows() -> Iterator[Pair]:
-    """A rating of a row that is drawn or not."""
+    """Epsilon of a rating in a row that is drawn or not."""
     told = dp.RevealedSamplingDpEvent(_ETA, dp.GaussianDpEvent(EXACT))
     yield _sampled(EXACT, STEPS), _epsilon(dp.SelfComposedDpEvent(told, STEPS)), {"z": EXACT}
 
 
 def embeddings() -> Iterator[Pair]:
-    """What one rating moves through a fitted embedding."""
+    """Change of the sum by one rating through a fitted embedding."""
     system = HflSgdmf()
     for count in (10, 100):
         yield (
@@ -112,13 +112,13 @@ def embeddings() -> Iterator[Pair]:
 
 
 def drawn() -> Iterator[Pair]:
-    """The same for a device that draws a rating."""
+    """Change of the message by one rating, for a device that draws a rating."""
     system = LflSgdmf()
     yield 1.0, rating_distance(system.bound, system.factors, system.fitting) / _ONE
 
 
 def root_sum() -> Iterator[Pair]:
-    """Ten parties, with the paper's mechanism and with any."""
+    """Epsilon of ten parties, with the paper's mechanism and with any mechanism."""
     parties = 10
     one = _sampled(EXACT, STEPS)
     yield math.sqrt(parties) * one, _sampled(EXACT, parties * STEPS)
@@ -130,12 +130,12 @@ def root_sum() -> Iterator[Pair]:
 
 
 def counted() -> Iterator[Pair]:
-    """T' steps, and T T' of them."""
+    """Epsilon of T' steps, and of T T' steps."""
     yield _sampled(TEN, 10), _sampled(TEN, STEPS), {"z": TEN}
 
 
 def constants() -> Iterator[Pair]:
-    """c of z^2 = c eta^2 T ln(1/delta)/eps^2 at two budgets."""
+    """Constant c of z^2 = c eta^2 T ln(1/delta)/eps^2 at two budgets."""
 
     def constant(z: float) -> float:
         epsilon = accounted(z, _ETA, STEPS, DELTA)
@@ -145,7 +145,7 @@ def constants() -> Iterator[Pair]:
 
 
 def exactness() -> Iterator[Pair]:
-    """What the authors' package gives, and what Theorem 1 does, beside the truth."""
+    """Epsilon by the authors' package and by Theorem 1, beside the exact one."""
     for said, claimed in (
         ("TensorFlow Privacy of 2021", accounted(EXACT, _ETA, STEPS, DELTA)),
         ("Theorem 1", by_tail_bound(EXACT, _ETA, STEPS, DELTA)),
@@ -154,7 +154,7 @@ def exactness() -> Iterator[Pair]:
 
 
 def both_ways() -> Iterator[Pair]:
-    """A user, none, another one: three laws of one bit, each next to the one in the middle."""
+    """Delta of replacing a user: three distributions of a bit, the middle one next to both."""
     epsilon = 1.0
     rates = np.array([(1.0 + math.exp(epsilon)) * DELTA, DELTA, 0.0])
 
@@ -170,7 +170,7 @@ def both_ways() -> Iterator[Pair]:
 
 
 def pointwise() -> Iterator[Pair]:
-    """An input that is sent with one of 1,000 random tags: no output is likely."""
+    """Delta of an input that is sent with one of 1,000 random tags, so that no output is likely."""
     tags = 1000
     table = np.zeros((2, 2 * tags))
     table[0, :tags] = table[1, tags:] = 1.0 / tags
@@ -179,7 +179,7 @@ def pointwise() -> Iterator[Pair]:
 
 
 def divisor() -> Iterator[Pair]:
-    """What division by a count of ratings does to noise."""
+    """Effect on the noise of the division by a number of ratings."""
     system, n, m = HflSgdmf(), 94, 1682
     few, more = (float(system.step_scale(n, m, ratings)) for ratings in (1, 2))
     yield 1.0, more / few
@@ -187,50 +187,47 @@ def divisor() -> Iterator[Pair]:
 
 
 def tuning() -> Iterator[Pair]:
-    """Trainings with several learning rates."""
+    """Epsilon of several trainings with different learning rates."""
     runs = 5
     yield _sampled(EXACT, STEPS), _sampled(EXACT, runs * STEPS), {"runs": runs}
 
 
 def projection() -> Iterator[Pair]:
-    """How near to the closest feasible point the projection ends."""
+    """Distance of the projection's result from the closest feasible point."""
     yield 1e-9, nearest(_R)
 
 
 def last_steps() -> Iterator[Pair]:
-    """The largest gradient of one rating in V alone."""
+    """Largest gradient of one rating in V alone."""
     yield _ONE, largest(_R, ratings=1, joint=False)
 
 
 def replaced_rating() -> Iterator[Pair]:
-    """A user of one rating is replaced by another one: the longest difference of two gradients."""
+    """Longest difference of two gradients if a user of one rating is replaced by another user."""
     for said, same in (("of the same item", True), ("of another item", False)):
         yield 2.0, furthest(_R, same=same) / _ONE, {"said": said}
 
 
 def in_the_clear() -> Iterator[Pair]:
-    """Round 2's messages one by one, and their sum: what they leave unknown of the first noise."""
+    """Unknown share of the first noise given round 2's single messages, and given their sum."""
     n, omega = 10, 0.3
     first, second = 1.0 / ((1.0 - omega) * n), 1.0 / n
-    each = np.vstack(
-        [
-            np.concatenate([np.ones(n), np.zeros(n)]),
-            np.hstack([-np.eye(n), np.eye(n)]),
-        ]
+    messages = np.vstack(
+        [np.concatenate([np.ones(n), np.zeros(n)]), np.hstack([-np.eye(n), np.eye(n)])]
     )
-    summed = np.vstack([each[0], each[1:].sum(axis=0)])
+    summed = np.vstack([messages[0], messages[1:].sum(axis=0)])
 
-    def left(seen: Floats) -> float:
-        """Least variance of an unbiased estimate of what is added to the first row's noise."""
-        covariance = (seen * np.repeat([first, second], n)) @ seen.T
-        signal = np.eye(len(seen))[0]
+    def unknown_share(rows: Floats) -> float:
+        """Least variance of an unbiased estimate of the summand added to the first row's noise."""
+        covariance = (rows * np.repeat([first, second], n)) @ rows.T
+        signal = np.eye(len(rows))[0]
         return 1.0 / float(signal @ np.linalg.solve(covariance, signal))
 
-    yield left(summed), left(each)
+    yield unknown_share(summed), unknown_share(messages)
 
 
 def dropped_out() -> Iterator[Pair]:
-    """A fifth drop out in either round."""
+    """Unknown share of the noise if a fifth of the devices drop out in each round."""
     shares = NoiseShares(n_users=100, omega=0.3, masked=80, replaced=64)
     for said, right in (
         ("the last sum alone", shares.claimed_variance),
@@ -240,7 +237,7 @@ def dropped_out() -> Iterator[Pair]:
 
 
 def amplified() -> Iterator[Pair]:
-    """GD-DR's local epsilon, and the central one that it is plotted at."""
+    """GD-DR's local epsilon, and the central epsilon at which the paper plots it."""
     system, population = GdDr(), Population(n_users=943, n_items=1682)
     local, shuffled = (
         any_pair(Unit.USER, vantage, Horizon.TRAINING)

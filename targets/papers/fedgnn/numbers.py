@@ -1,4 +1,4 @@
-"""Numbers that FedGNN and its code state or rely on, beside those found here."""
+"""Numbers that FedGNN and its code state or rely on, and the values found here."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from fedrec_auditor.targets.papers.fedgnn.systems.fedpergnn import FedPerGnn
 
 _P, _Q = 2**521 - 1, 2**607 - 1
 PUBLIC, _SECRET = (65537, _P * _Q), pow(65537, -1, (_P - 1) * (_Q - 1))
-"""A key of 1,128 bits, of Mersenne primes: nothing here rests on its strength."""
+"""A key of 1,128 bits, from Mersenne primes; no result here depends on its strength."""
 _OWN, _EPOCHS = 106, 3
 
 
-def left(items: int, own: int, pseudo: int, messages: int) -> float:
-    """Share of own items among those of which every one of so many messages had a row."""
+def own_share(items: int, own: int, pseudo: int, messages: int) -> float:
+    """Share of own items among the items whose row is in every one of ``messages`` messages."""
     others = items - own
     return own / (own + others * min(1.0, pseudo / others) ** messages)
 
 
 def pseudo_items() -> Iterator[Pair]:
-    """Users of 106 items, the mean of MovieLens 100K, in three messages, one an epoch."""
+    """Share of own items for users of 106 items (mean of MovieLens 100K), one message per epoch."""
     for name, items in (("ML-100K", 1682), ("ML-10M", 10677)):
-        yield left(items, _OWN, 1000, 1), left(items, _OWN, 1000, _EPOCHS), {"name": name}
+        yield own_share(items, _OWN, 1000, 1), own_share(items, _OWN, 1000, _EPOCHS), {"name": name}
         yield 0.0, 1.0 - 1000 / (items - _OWN), {"name": name}
 
 
 def moved() -> Iterator[Pair]:
-    """Ratings 1 to 5 as the released training has them, in its labels and its predictions.
+    """Distinct labels of ratings 1 to 5 in the released training, and the range of its predictions.
 
-    A prediction is best h.v with h = A m, m the mean of a user's items, A the identity at first.
-    All steps together are ``path`` long at most, so h moves by |m| path + (1 + path) path / sqrt(n)
-    at most, v by path.
+    A prediction is h.v times the setting ``best``, with h = A m, m the mean of a user's items, and
+    A the identity at first. The total length of all steps is at most ``path``, so that h moves by
+    at most |m| path + (1 + path) path / sqrt(n), and v by path.
     """
     system = FedPerGnn()
     yield 5.0, len({int(rating / 100) for rating in range(1, 6)})
@@ -47,22 +47,22 @@ def moved() -> Iterator[Pair]:
 
 
 def encrypted_code(item: int) -> int:
-    """An id under the public key, without randomness."""
+    """Id under the public key, without randomness."""
     return pow(item + 2, *PUBLIC)
 
 
 def signed_code(item: int) -> int:
-    """An id's digest under the key that only clients have."""
+    """Digest of an id under the key that only clients have."""
     return pow(_digest(item), _SECRET, PUBLIC[1])
 
 
 def by_encryption(codes: set[int], items: int) -> set[int]:
-    """The items among ``codes``, by the public key: each is encrypted and looked up."""
+    """Items among ``codes``, found by encrypting each item with the public key."""
     return {item for item in range(items) if encrypted_code(item) in codes}
 
 
 def by_signature(codes: set[int], items: int) -> set[int]:
-    """The items among ``codes``, by the public key: each code is opened to a digest."""
+    """Items among ``codes``, found by opening each code to a digest with the public key."""
     opened = {pow(code, *PUBLIC) for code in codes}
     return {item for item in range(items) if _digest(item) in opened}
 
@@ -72,12 +72,12 @@ def _digest(item: int) -> int:
 
 
 def encrypted() -> Iterator[Pair]:
-    """What a third party reads of encrypted ids."""
+    """F1 of a third party that reads encrypted ids."""
     return _read(encrypted_code, by_encryption)
 
 
 def signed() -> Iterator[Pair]:
-    """What a third party reads of signed ids."""
+    """F1 of a third party that reads signed ids."""
     return _read(signed_code, by_signature)
 
 

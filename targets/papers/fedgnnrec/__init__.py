@@ -1,1 +1,1 @@
-"""A released re-implementation of FedGNN: what clients send, to whom, and what is said of it."""
+"""A released re-implementation of FedGNN: clients' messages, their receivers, and its claims."""

@@ -1,1 +1,1 @@
-"""Zhang et al.: attribute inference on FedRec, and what protects its uploads."""
+"""Zhang et al.: attribute inference on FedRec, and protections of its uploads."""

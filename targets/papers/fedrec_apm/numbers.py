@@ -1,4 +1,4 @@
-"""Numbers that FedRec and APM state or rely on, beside those found here."""
+"""Numbers that FedRec and APM state or rely on, and the values found here."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _WORDS = {
 
 
 def epochs() -> Iterator[Pair]:
-    """Two epochs, each ended by clipping and noise: trainings drawn at random, and the worst two.
+    """Epsilon of two epochs, each ended by clipping and noise, for random and worst trainings.
 
-    The second epoch starts from what the first noise left, and trains on the user's data again: it
-    takes each of the levels of a grid to any of them, as the data have it.
+    The second epoch starts from the result of the first noise, and trains on the user's data again:
+    it moves each of the levels of a grid to any level, depending on the data.
     """
     protection, levels, count = AdaptiveLaplace(), 9, 2000
     grid = np.linspace(-protection.clip, protection.clip, levels)
     law = np.exp(protection.coordinate("user").log_prob(grid[:, None], grid))  # outputs by inputs
     rng = np.random.default_rng(0)
-    first = rng.dirichlet(np.ones(levels), count)  # where the first noise may leave the entry
-    moved = rng.dirichlet(np.full(levels, 0.1), (count, levels))  # whither it is trained from there
+    first = rng.dirichlet(np.ones(levels), count)  # distribution of the entry after the first noise
+    moved = rng.dirichlet(np.full(levels, 0.1), (count, levels))  # its distribution after training
     moved[:2] = np.eye(levels)[[0, -1], None]
     sent = np.einsum("wi,wij,oj->wo", first, moved, law)
     yield protection.budget("user"), float(np.log(sent.max(axis=0) / sent.min(axis=0)).max())
 
 
 def assignments() -> Iterator[Pair]:
-    """Section 5.7 beside equation 11 at its least and largest epsilon."""
+    """Budgets of section 5.7, beside equation 11 at its smallest and largest epsilon."""
     used = AdaptiveLaplace()
     budgets = {group: used.budget(group) for group in _WORDS}
     ruled = AdaptiveLaplace.by_resistance(least=min(budgets.values()), most=max(budgets.values()))
@@ -51,31 +51,31 @@ def assignments() -> Iterator[Pair]:
 
 
 def interval() -> Iterator[Pair]:
-    """The ends of E = [40, 60] as noise factors, and 0.033 as an epsilon."""
+    """Ends of E = [40, 60] as noise factors, and 0.033 as an epsilon."""
     for end, printed in ((60.0, 0.017), (40.0, 0.033)):
         yield printed, AdaptiveLaplace(user=end).noise("user").scale, {"end": end}
 
 
 def numerator() -> Iterator[Pair]:
-    """What lambda is made of."""
+    """Numerator of the noise factor lambda: scale times budget."""
     protection = AdaptiveLaplace()
     yield math.inf, protection.noise("user").scale * protection.budget("user")
 
 
 def aggregated() -> Iterator[Pair]:
-    """Equation 9 beside Algorithm 1."""
+    """Aggregation of equation 9, beside Algorithm 1."""
     yield 1.0, float(FedRecApm(share=0.5).senders(_MOVIELENS.n_users))
 
 
 def features() -> Iterator[Pair]:
-    """The age groups of Table I and the counts of section 5.1."""
+    """Age groups of Table I, beside the counts of section 5.1."""
     age = 40
     yield 1.0, float((age < 45) + (age > 35) + (35 <= age <= 45)), {"age": age}
     yield from ((10_000, 100_000), (6039, 6040), (3705, 3706))
 
 
 def compared_budgets() -> Iterator[Pair]:
-    """APM's upload beside that of FedNews, at both ends of E."""
+    """Epsilon of APM's upload, beside that of FedNews, at both ends of E."""
     counts = FedRecApm().entries(_MOVIELENS)
     ours = AdaptiveLaplace().spent(counts)
     for epsilon in (40.0, 60.0):
@@ -83,7 +83,7 @@ def compared_budgets() -> Iterator[Pair]:
 
 
 def depth() -> Iterator[Pair]:
-    """A deep and a shallow recommender without noise."""
+    """Whether epsilon is finite, for a deep and a shallow recommender without noise."""
     for said, system, claimed in (
         ("FedRec, of several layers", FedRec(), 1.0),
         ("FedMF, of none", FedMf(), 0.0),

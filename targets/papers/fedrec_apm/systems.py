@@ -1,4 +1,4 @@
-"""The systems of the paper, composed as its table ``systems.toml`` says."""
+"""Systems of the paper, composed from its table ``systems.toml``."""
 
 from fedrec_auditor.targets.federated.systems import composed
 

@@ -1,4 +1,4 @@
-"""Numbers that FMF-LDP states or relies on, beside those found here."""
+"""Numbers that FMF-LDP states or relies on, and the values found here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SMALL = Interactions.of(np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, 1.0]]),
 
 
 def mean() -> Iterator[Pair]:
-    """The expectation of the server's sum, over every report there can be, one by one."""
+    """Expectation of the server's sum, over all possible reports."""
     law, k, entry = OneCoordinate(2.5, 6), 100, 0.3
     total = np.zeros((2, 3))
     for index in range(law.dimension):
@@ -40,7 +40,7 @@ def mean() -> Iterator[Pair]:
 
 
 def sign() -> Iterator[Pair]:
-    """A small step by line 12 with the exact gradients of equation 5, and what the loss does."""
+    """Change of the loss by a small step of line 12 with the exact gradients of equation 5."""
     system = FmfLdp(factors=2, regularization=0.1)
     items = np.array([[0.3, -0.1], [0.2, 0.4], [-0.2, 0.1], [0.1, 0.2]])
     vectors = system.solve(_SMALL.ratings, items)
@@ -59,7 +59,7 @@ def sign() -> Iterator[Pair]:
 
 
 def returned() -> Iterator[Pair]:
-    """What crosses the boundary of a device in a training."""
+    """Names of the arrays that leave or reach a device in a training."""
     run = FmfLdp(rounds=1, reports=2).run(_SMALL, np.random.default_rng(0)).transcript
     told = (run.release or {}, run.rounds[0].broadcast or {}, run.rounds[0].uploads.components)
     seen = [name for part in told for name in part]
@@ -75,17 +75,17 @@ def _user_budget(system: DplcfSp | DplcfAp | FmfLdp, population: Population) -> 
 
 
 def symmetric_competitor() -> Iterator[Pair]:
-    """A user's epsilon under DPLCF-SP."""
+    """Epsilon of a user under DPLCF-SP."""
     return _competitor(DplcfSp())
 
 
 def asymmetric_competitor() -> Iterator[Pair]:
-    """A user's epsilon under DPLCF-AP."""
+    """Epsilon of a user under DPLCF-AP."""
     return _competitor(DplcfAp())
 
 
 def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
-    """A user's epsilon under DPLCF beside what section 5.2 says of it."""
+    """Epsilon of a user under DPLCF, beside the statement of section 5.2."""
     items = _MOVIELENS.n_items
     yield (
         items * math.exp(system.epsilon),
@@ -95,7 +95,10 @@ def _competitor(system: DplcfSp | DplcfAp) -> Iterator[Pair]:
 
 
 def smaller() -> Iterator[Pair]:
-    """Both budgets on the full and the small catalogue, at one epsilon."""
+    """Epsilons of a user under both systems, with the full and the small catalogue.
+
+    Both systems have the same epsilon per report.
+    """
     for k, population in ((100, _FULL), (250, _FULL), (250, _SMALL_SET)):
         ours, theirs = FmfLdp(reports=k), DplcfSp(epsilon=2.5)
         yield (
@@ -106,17 +109,17 @@ def smaller() -> Iterator[Pair]:
 
 
 def stronger() -> Iterator[Pair]:
-    """Both laws at one epsilon."""
+    """Bounds of both distributions at one epsilon."""
     report, bit = OneCoordinate(1.0, 1), BitFlip.symmetric(1.0)
     shown = report.log_prob([0, 1], [1.0]) - report.log_prob([0, 1], [-1.0])
     yield 1.0, float(shown.item()) / bit.epsilon
 
 
 def event_level() -> Iterator[Pair]:
-    """A user with one interaction more or less, at an item matrix that lets it turn the gradient.
+    """Epsilon of one more interaction, at an item matrix that lets it reverse the gradient.
 
-    Six items at 3e-4 and one at -5e-3: who holds the seventh, too, has a user vector of the other
-    sign, and gradients beyond the projection on the rows of all.
+    Six items are at 3e-4 and one at -5e-3: with the seventh item, the user vector has the other
+    sign, and the gradients exceed the projection on the rows of all items.
     """
     system, items = FmfLdp(factors=1), np.array([[-5e-3], *[[3e-4]] * 6])
     held = Interactions.of(np.array([[0.0, 1, 1, 1, 1, 1, 1], [1.0] * 7]), name="event").ratings
@@ -128,11 +131,11 @@ def event_level() -> Iterator[Pair]:
 
 
 def profiles() -> Iterator[Pair]:
-    """How well unlinked reports of a training tell two histories of one user apart.
+    """Error of distinguishing two histories of one user by the unlinked reports of a training.
 
-    All others are at the opposite corner, where the server's item matrix may put them. The numbers
-    of positive reports of each of the k T shuffles are sums over users, normal but for the third
-    decimal; one user moves each by (e^eps - 1)/(e^eps + 1).
+    All other users are at the opposite corner, which the server's item matrix can cause. The
+    numbers of positive reports of each of the k T shuffles are sums over users, normal up to the
+    third decimal; one user moves each number by (e^eps - 1)/(e^eps + 1).
     """
     system = FmfLdp()
     for users in (1_000, 50_000):

@@ -1,4 +1,4 @@
-"""Numbers that DP-PrivRec states or relies on, beside those found here."""
+"""Numbers that DP-PrivRec states or relies on, and the values found here."""
 
 from __future__ import annotations
 
@@ -26,31 +26,25 @@ from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import DpPriv
 from fedrec_auditor.targets.systems.base import Population
 
 _SERVER = Scope(
-    unit=Unit.USER,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.TRAINING,
+    unit=Unit.USER, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.TRAINING
 )
 _ATTRIBUTE = Scope(
-    unit=Unit.ATTRIBUTE,
-    adjacency=Adjacency.REPLACE,
-    vantage=Vantage.SERVER,
-    horizon=Horizon.ROUND,
+    unit=Unit.ATTRIBUTE, adjacency=Adjacency.REPLACE, vantage=Vantage.SERVER, horizon=Horizon.ROUND
 )
 _MOVIELENS = Population(n_users=4800, n_items=3706)
-_TRAINED = ((4800, 30), (760, 15))  # users and clients a round, on MovieLens and on Frappe
+_TRAINED = ((4800, 30), (760, 15))  # users, and clients per round, on MovieLens and on Frappe
 _ROUNDS, _MULTIPLIER = 1000, 1.0  # E1 and z of Tables 3 and 4
 
 
 def upper(*, clients: int, n_users: int, delta: float) -> float:
-    """The least epsilon proved for E1 rounds of a fixed number of clients, one of them replaced."""
+    """Upper bound of epsilon of E1 rounds of a fixed number of clients, one of them replaced."""
     return fixed_size_above(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
 
 
 def realisable(*, clients: int, n_users: int, delta: float) -> float:
-    """What the same rounds cost for certain: two data sets are that easy to tell apart."""
+    """Lower bound of epsilon of the same rounds, which two neighbouring data sets attain."""
     return fixed_size_below(
         n_users=n_users, sample=clients, rounds=_ROUNDS, multiplier=_MULTIPLIER, delta=delta
     )
@@ -58,7 +52,14 @@ def realisable(*, clients: int, n_users: int, delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedEpsilon:
-    """An entry of Table 3 or 4: M of N clients a round, and the epsilon printed at a delta."""
+    """One entry of Table 3 or 4.
+
+    ``table``: number of the table.
+    ``clients``: clients M per round.
+    ``n_users``: number of users N.
+    ``delta``: delta of the entry.
+    ``printed``: the printed epsilon.
+    """
 
     table: int
     clients: int
@@ -68,7 +69,7 @@ class PrintedEpsilon:
 
     @property
     def counted(self) -> float:
-        """By the authors' counting, its digits cut after the fourth as they cut them."""
+        """Epsilon by the authors' counting, cut after four digits as they cut it."""
         epsilon = printed_epsilon(
             clients=self.clients,
             n_users=self.n_users,
@@ -80,12 +81,12 @@ class PrintedEpsilon:
 
     @property
     def lower(self) -> float:
-        """What the same rounds cost for certain."""
+        """Lower bound of epsilon of the same rounds."""
         return realisable(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
     @property
     def upper(self) -> float:
-        """What is proved of the same rounds."""
+        """Proved upper bound of epsilon of the same rounds."""
         return upper(clients=self.clients, n_users=self.n_users, delta=self.delta)
 
 
@@ -110,7 +111,7 @@ def _round(system: DpPrivrec) -> PrivateAverage:
 
 
 def _moved(system: DpPrivrec) -> NDArray[np.float64]:
-    """How far both averages move from any change of one client to any other, (pairs, 2)."""
+    """Distances of both averages between any change of one client and any other, (pairs, 2)."""
     one = _round(system)
     changes = one.clip * np.array([[-2.0], [-1.0], [0.0], [1.0], [2.0]])
     moved = one.center(changes)
@@ -118,18 +119,18 @@ def _moved(system: DpPrivrec) -> NDArray[np.float64]:
 
 
 def _largest_move() -> NDArray[np.float64]:
-    """How far the average and the share move as one client's change turns round or grows."""
+    """Changes of the average and the share as one client's change reverses or grows."""
     return np.asarray(_moved(DpPrivrec(as_published=False, server_rate=1.0)).max(axis=0))
 
 
 def average() -> Iterator[Pair]:
-    """Theorem 1."""
+    """Sensitivity of the average (Theorem 1)."""
     one = _round(DpPrivrec())
     yield 2 * one.clip / one.batch, float(_largest_move()[0])
 
 
 def share() -> Iterator[Pair]:
-    """The second query."""
+    """Sensitivity of the share, the second query."""
     one = _round(DpPrivrec())
     yield 2 / one.batch, float(_largest_move()[1])
 
@@ -152,7 +153,7 @@ def adaptive() -> Iterator[Pair]:
 
 
 def multipliers() -> Iterator[Pair]:
-    """The joint multiplier by either scales."""
+    """Joint multiplier by the proof's and by the algorithm's scales."""
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     printed = np.array([2 * one.clip, 2.0]) / one.batch  # the sensitivities of both queries
@@ -166,14 +167,14 @@ def multipliers() -> Iterator[Pair]:
 
 
 def sampling() -> Iterator[Pair]:
-    """The Poisson figure and the least bound."""
+    """The figure for Poisson sampling, and the smallest bound."""
     for n, m in _TRAINED:
         of = {"clients": m, "n_users": n}
         yield realisable(**of, delta=1e-6), upper(**of, delta=1e-6), of
 
 
 def tables() -> Iterator[Pair]:
-    """The entry of either table that the paper trains with; `auditor claims --tables` has all."""
+    """The entry of each table with which the paper trains; `auditor claims --tables` has all."""
     for cell in printed_epsilons():
         if cell.delta == 1e-6 and (cell.n_users, cell.clients) in _TRAINED:
             yield cell.printed, cell.upper, asdict(cell)
@@ -186,7 +187,7 @@ def counted() -> Iterator[Pair]:
 
 
 def sent() -> Iterator[Pair]:
-    """What the target puts between a client's change and the server."""
+    """Protection between a client's change and the server in this system."""
     before = DpPrivrec().mechanism(_SERVER, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])
@@ -194,7 +195,7 @@ def sent() -> Iterator[Pair]:
 
 
 def joint_sensitivity() -> Iterator[Pair]:
-    """S*, of both queries together."""
+    """Joint sensitivity S* of both queries."""
     system = DpPrivrec(as_published=False, server_rate=1.0)
     one = _round(system)
     yield (
@@ -204,7 +205,7 @@ def joint_sensitivity() -> Iterator[Pair]:
 
 
 def variance() -> Iterator[Pair]:
-    """What Algorithm 2 makes of z."""
+    """Multiplier that Algorithm 2 makes of z."""
     system = DpPrivrec(multiplier=2.0)
     one = _round(system)
     noise = float(one.noise_scale[0]) * math.sqrt(1.0 - system.balance)
@@ -212,7 +213,7 @@ def variance() -> Iterator[Pair]:
 
 
 def adapted() -> Iterator[Pair]:
-    """The noise of a round at two clipping bounds."""
+    """Noise of a round at two clipping bounds."""
 
     def multiplier(clip: float) -> float:
         system = DpPrivrec(as_published=False, server_rate=1.0, initial_clip=clip)
@@ -223,7 +224,7 @@ def adapted() -> Iterator[Pair]:
 
 
 def number_of_rounds() -> Iterator[Pair]:
-    """The same training by N/M and by E1 rounds."""
+    """Epsilon of the same training by N/M and by E1 rounds."""
     for n, m in _TRAINED:
         fewer = fixed_size_above(n_users=n, sample=m, rounds=n // m, multiplier=1.0, delta=1e-6)
         yield (
@@ -234,12 +235,12 @@ def number_of_rounds() -> Iterator[Pair]:
 
 
 def ever_drawn() -> Iterator[Pair]:
-    """How many users a training never draws."""
+    """Number of users whom a training never draws."""
     (n, m), system = _TRAINED[0], DpPrivrec()
     rounds = system.rounds
     yield 1.0 - m / n, (1.0 - m / n) ** rounds, {"m": m, "n": n, "rounds": rounds}
 
-    def least(colluding: int) -> float:
+    def bound_against(colluding: int) -> float:
         one = system.round_mechanism(_MOVIELENS)
         others = 943 - colluding
         return fixed_size_above(
@@ -247,11 +248,11 @@ def ever_drawn() -> Iterator[Pair]:
         )
 
     for colluding in (1, 94):
-        yield least(0), least(colluding), {"rounds": rounds}
+        yield bound_against(0), bound_against(colluding), {"rounds": rounds}
 
 
 def training_users() -> Iterator[Pair]:
-    """80% of all users."""
+    """Number of training users: 80% of all users."""
     for said, users, printed in (("MovieLens-1M", 6040, 4800), ("Frappe", 957, 760)):
         yield float(printed), float(round(0.8 * users)), {"users": users, "said": said}
 
@@ -263,14 +264,14 @@ def without_delta() -> Iterator[Pair]:
 
 
 def identified() -> Iterator[Pair]:
-    """What the largest printed guarantee, and what is proved instead, allow of one bit."""
+    """Probability of guessing a bit under the largest printed epsilon and under the proved one."""
     (cell,) = (c for c in printed_epsilons() if (c.n_users, c.clients, c.delta) == (760, 15, 1e-8))
     for said, epsilon in (("printed", cell.printed), ("proved here", cell.upper)):
         yield 0.5, guess_probability(epsilon, cell.delta), {"said": said, "epsilon": epsilon}
 
 
 def named() -> Iterator[Pair]:
-    """What the upload of a system that reads features says of these features."""
+    """Probability that the upload of a system with features reveals these features."""
     before = Privrec().mechanism(_ATTRIBUTE, _MOVIELENS)
     assert before is not None
     true = np.array([0, 1])

@@ -1,1 +1,1 @@
-"""A released graph recommender of parties that hold items, and what it says of privacy."""
+"""A released graph recommender of parties that hold items, and its privacy claims."""

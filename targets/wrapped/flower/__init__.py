@@ -1,1 +1,1 @@
-"""Apps of Flower: their clients, mods and strategies as parts of a wrapped system."""
+"""Flower apps as wrapped systems: their clients, mods and strategies."""

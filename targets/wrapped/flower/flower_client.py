@@ -1,4 +1,4 @@
-"""Clients of a Flower app, run on one history each, and the parts of their replies."""
+"""Clients of a Flower app as functions of one history, and a recorder of their uploads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.targets.recorded.recording_writer import RecordingWriter
-from fedrec_auditor.targets.wrapped.client import History, takes
+from fedrec_auditor.targets.wrapped.client import History, requires_arguments
 from fedrec_auditor.targets.wrapped.flower.flower_promise import TRAIN, Chain, is_app, masks
 
 _ANSWERS: list[_Answer] = []
@@ -28,11 +28,14 @@ _ANSWERS: list[_Answer] = []
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A ``loader`` of an app, and what it returns instead while a history is audited.
+    """The function by which an app loads its data, replaced while a history is audited.
 
-    ``adapt(history)`` gives what the app expects; where it needs more arguments, it is given those
-    of the app's call behind the history. The loader's code is exchanged, not its name: it is the
-    same function wherever the app has imported it. What it caches (``functools.cache``) is cleared.
+    loader: the app's function
+    adapt: ``adapt(history)`` returns the data in the form that the app expects; if it takes two or
+        more arguments, it also gets the arguments with which the app calls the loader
+
+    The loader's code is replaced, not its name, so that the replacement works wherever the app has
+    imported the function. Its caches (``functools.cache``) are cleared.
     """
 
     loader: Callable[..., Any]
@@ -40,34 +43,34 @@ class Partition:
 
     @classmethod
     def of(cls, loader: str | Callable[..., Any], adapt: Callable[..., Any] | None) -> Partition:
-        """Of a function, or of its name: "module:function" or "module.function".
+        """A partition of a function, or of its name "module:function" or "module.function".
 
-        InputError if there is none, or if it is not written in Python.
+        Raises InputError if the function does not exist, or if it is not written in Python.
         """
-        found: Any = loader
+        function: Any = loader
         if isinstance(loader, str):
             try:
-                found = pkgutil.resolve_name(loader)
+                function = pkgutil.resolve_name(loader)
             except (ImportError, AttributeError, ValueError) as error:
                 raise InputError(
                     f"Expected data to name the function by which the app loads its partition, got "
                     f"{loader!r} ({error}). Write module:function."
                 ) from error
-        if not isinstance(inspect.unwrap(getattr(found, "__func__", found)), FunctionType):
+        if not isinstance(inspect.unwrap(getattr(function, "__func__", function)), FunctionType):
             raise InputError(
-                f"Expected data to be a function of the app in Python, got {found!r:.60}. Name the "
-                "function that returns the device's data."
+                f"Expected data to be a function of the app in Python, got {function!r:.60}. Name "
+                "the function that returns the device's data."
             )
-        return cls(getattr(found, "__func__", found), adapt or (lambda history: history))
+        return cls(getattr(function, "__func__", function), adapt or (lambda history: history))
 
     @property
     def name(self) -> str:
-        """Its name, for errors."""
+        """The loader's name, for errors."""
         return str(self.loader.__qualname__)
 
     @contextmanager
     def holding(self, history: History) -> Iterator[None]:
-        """The loader answers with this history; InputError if nobody asks it."""
+        """A context in which the loader returns this history; InputError if no call asks for it."""
         function: Any = inspect.unwrap(self.loader)
         answer, code = _Answer(self.adapt, history), function.__code__
         self._forget()
@@ -79,10 +82,10 @@ class Partition:
             function.__code__ = code
             _ANSWERS.pop()
             self._forget()
-        if not answer.asked:
+        if not answer.is_used:
             raise InputError(
-                f"Expected the app to call {self.name} for its data, it did not: its message "
-                "cannot depend on the history. Give as data the function by which it loads them."
+                f"Expected the app to call {self.name} for its data, got no call: its message "
+                "cannot depend on the history. Give as data the function that loads its data."
             )
 
     def _forget(self) -> None:
@@ -97,35 +100,35 @@ class Partition:
 class _Answer:
     adapt: Callable[..., Any]
     history: History
-    asked: bool = False
+    is_used: bool = False
 
 
-def answered(*args: Any, **more: Any) -> Any:
-    """What the loader that is called with these arguments returns."""
+def history_data(*args: Any, **more: Any) -> Any:
+    """Data of the current history, as the loader returns them for these arguments."""
     answer = _ANSWERS[-1]
-    answer.asked = True
-    if takes(answer.adapt, 2):
+    answer.is_used = True
+    if requires_arguments(answer.adapt, 2):
         return answer.adapt(answer.history, *args, **more)
     return answer.adapt(answer.history)
 
 
 def _stub(*args: Any, **more: Any) -> Any:
-    # The app's module has its globals.
-    from fedrec_auditor.targets.wrapped.flower.flower_client import answered
+    # This code runs with the globals of the app's module.
+    from fedrec_auditor.targets.wrapped.flower.flower_client import history_data
 
-    return answered(*args, **more)
+    return history_data(*args, **more)
 
 
 def _asking(code: CodeType) -> CodeType:
-    """Code that asks ``answered``, for a function with the free variables of ``code``."""
+    """Code that calls ``history_data``, for a function with the free variables of ``code``."""
     return _stub.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
 
 
 METADATA = "metadata."
-"""The beginning of names of what stands beside the arrays."""
+"""Beginning of the names of a reply's parts other than its arrays."""
 LONGEST = 1_024
-"""Numbers of a list, or bytes of a text, that are looked at one by one."""
-_ALIKE = 1e-5  # seconds of a time to live that doubles lose
+"""Number of a list's first numbers, or of a text's first bytes, that are parts of a message."""
+_ALIKE = 1e-5  # rounding error of a time to live, in seconds
 _CLIPPING = ("clip_inputs_inplace", "adaptive_clip_inputs_inplace")
 _TTL = 1e6  # seconds: no message expires
 
@@ -134,15 +137,19 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerClient:
-    """``client(history, model, rng, state)`` of an app: the arrays of its reply to a TRAIN message.
+    """A Flower app as ``client(history, model, rng, state)``: the arrays of its reply to TRAIN.
 
-    ``app`` is a ``ClientApp`` with a ``partition``, or a function of a history that makes a
-    ``NumPyClient``, a ``Client`` or a ``ClientApp``; the first two run within ``mods``. Its context
-    has ``node_config`` and ``run_config``, and the device's own state; "server-round" in the
-    ``config`` that the server sends counts the messages to the device. Mods of secure aggregation
-    are left out: what they mask is what this gives. With ``metadata`` all that stands beside the
-    arrays is a part of the message, by record and key ("metadata.RECORD/KEY"): numbers as they are,
-    lists and text as ``in_numbers`` makes them, and what an app may set of the reply's envelope.
+    app: a ``ClientApp`` with a ``partition``, or a function of a history that makes a
+        ``NumPyClient``, a ``Client`` or a ``ClientApp``
+    mods: mods around a ``NumPyClient`` or a ``Client``
+    partition: the app's loader of data
+    config: configuration that the server sends; its "server-round" counts messages to the device
+    run_config, node_config: configurations in the app's context, which also has the device's state
+    metadata: whether the reply's parts other than its arrays belong to the message, named by record
+        and key ("metadata.RECORD/KEY"): numbers as they are, lists and text as ``in_numbers``
+        converts them, and the fields of the reply's envelope that an app may set
+
+    Mods of secure aggregation are left out: the result is the upload before masking.
     """
 
     app: Any
@@ -156,35 +163,35 @@ class FlowerClient:
 
     @property
     def __code__(self) -> CodeType | None:
-        """That of the app's own function, so that errors name its lines."""
+        """Code of the app's own function, so that errors name its lines."""
         function = Chain.of(self.app).own if is_app(self.app) else self.app
-        found: CodeType | None = getattr(function, "__code__", None)
-        return found
+        code: CodeType | None = getattr(function, "__code__", None)
+        return code
 
     def __call__(
         self, history: History, model: Mapping[str, Any], rng: object, state: dict[str, Any]
     ) -> Arrays:
-        """The arrays that the app sends, named as those of ``model``."""
+        """The arrays that the app sends, named like the arrays of ``model``."""
         app = self._app(history)
-        held = nullcontext() if self.partition is None else self.partition.holding(history)
+        loading = nullcontext() if self.partition is None else self.partition.holding(history)
         state["asked"] = state.get("asked", 0) + 1
-        with held, _quiet():
+        with loading, _quiet():
             try:
-                asked, reply = self._reply(app, model, state)
+                request, reply = self._reply(app, model, state)
             except ZeroDivisionError as error:
                 if traceback.extract_tb(error.__traceback__)[-1].name not in _CLIPPING:
                     raise
                 raise InputError(
                     "Expected an update to clip, got none: Flower divides by its norm, which is 0 "
-                    f"as the app leaves the model as it was for a history of {len(history)} items. "
-                    "Let every device train, or leave it out before it is asked."
+                    f"because the app does not change the model for a history of {len(history)} "
+                    "items. Let every device train, or leave such devices out of the round."
                 ) from error
             if reply.has_error():
                 raise InputError(f"Flower replies with an error: {reply.error.reason}")
         arrays = arrays_of(reply.content)
         if list(arrays) == [str(at) for at in range(len(model))]:
             arrays = dict(zip(model, arrays.values(), strict=True))
-        return {**arrays, **(dict(_beside(asked, reply)) if self.metadata else {})}
+        return {**arrays, **(dict(_beside(request, reply)) if self.metadata else {})}
 
     def _app(self, history: History) -> Any:
         if is_app(self.app):
@@ -196,8 +203,8 @@ class FlowerClient:
         if is_app(made):
             if self.mods:
                 raise InputError(
-                    "Expected a client from your function of a history beside mods, got a "
-                    "ClientApp. Give its mods to the ClientApp."
+                    "Expected a client from your function of a history with mods, got a "
+                    "ClientApp. Give the mods to the ClientApp."
                 )
             return made
         if not isinstance(made, Client | NumPyClient):
@@ -209,7 +216,7 @@ class FlowerClient:
         return ClientApp(client_fn=lambda context: client, mods=list(self.mods))
 
     def _reply(self, app: Any, model: Mapping[str, Any], state: dict[str, Any]) -> tuple[Any, Any]:
-        """The message that the app is sent, and its reply."""
+        """The message to the app, and the app's reply."""
         from flwr.app import Context, RecordDict
         from flwr.client.mod import make_ffn
 
@@ -221,16 +228,16 @@ class FlowerClient:
             state=state.setdefault("kept", RecordDict()),
             run_config=dict(self.run_config),
         )
-        asked = message({"server-round": state["asked"], **self.config}, model, chain.legacy)
+        request = message({"server-round": state["asked"], **self.config}, model, chain.legacy)
         if not any(map(masks, chain.mods)):
-            return asked, app(asked, context)
-        kept = [mod for mod in chain.mods if not masks(mod)]
+            return request, app(request, context)
+        mods = [mod for mod in chain.mods if not masks(mod)]
         with app._lifespan(context):
-            return asked, make_ffn(chain.call, kept)(asked, context)
+            return request, make_ffn(chain.call, mods)(request, context)
 
 
 def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -> Any:
-    """A TRAIN message of a server that sends ``model``: as a strategy of either API makes it."""
+    """A TRAIN message with ``model``, as a strategy of the newer or the older API makes it."""
     from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
     if legacy:
@@ -244,7 +251,7 @@ def message(config: Mapping[str, Any], model: Mapping[str, Any], legacy: bool) -
 
 
 def envelope(content: Any, node: int = 1) -> Any:
-    """A message with this content, to or from a node, outside of any run of Flower."""
+    """A message with this content, to or from a node, independent of a run of Flower."""
     from flwr.app import Metadata
     from flwr.app.message.message import make_message
 
@@ -263,7 +270,7 @@ def envelope(content: Any, node: int = 1) -> Any:
 
 
 def named(model: Any) -> Arrays:
-    """A model's arrays by name: of a torch module, a state_dict, an ArrayRecord, or a list."""
+    """Arrays by name of a model: a torch module, a state_dict, an ArrayRecord, or a list."""
     if hasattr(model, "state_dict"):
         model = model.state_dict()
     if isinstance(model, Mapping):
@@ -274,7 +281,7 @@ def named(model: Any) -> Arrays:
 
 
 def arrays_of(content: Any) -> Arrays:
-    """The arrays of a message, named after their records too if there are several of these."""
+    """The arrays of a message; if it has several records, names begin with the record's name."""
     records = content.array_records
     if len(records) == 1:
         return named(next(iter(records.values())))
@@ -287,25 +294,25 @@ def _array(value: Any) -> NDArray[Any]:
     return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
 
 
-def _beside(asked: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """All of a reply but its arrays: of a record without keys that it is there."""
+def _beside(request: Any, reply: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """All parts of a reply other than its arrays; a record without keys becomes a 0."""
     for records in (reply.content.metric_records, reply.content.config_records):
         for place, record in records.items():
             for name, value in record.items() if len(record) else [("", 0)]:
                 yield f"{METADATA}{place}/{name}", in_numbers(value)
-    before, after = asked.metadata, reply.metadata
-    left = before.created_at + before.ttl - after.created_at  # seconds: what Flower sets itself
+    before, after = request.metadata, reply.metadata
+    default = before.created_at + before.ttl - after.created_at  # seconds, as Flower sets it
     words = (after.message_type, after.group_id, after.dst_node_id, after.src_node_id)
     yield f"{METADATA}envelope/words", in_numbers(repr(words))
-    usual = abs(after.ttl - left) < _ALIKE
+    usual = abs(after.ttl - default) < _ALIKE
     yield f"{METADATA}envelope/ttl", np.array([-1.0 if usual else after.ttl])
 
 
 def in_numbers(value: Any) -> NDArray[np.float64]:
-    """A value of a record as numbers: a number (1,), a text or a list (LONGEST + 9,).
+    """A value of a record as numbers: shape (1,) for a number, (LONGEST + 9,) for a text or list.
 
-    These are the length, the first bytes or numbers, and eight bytes of a digest of the others, so
-    that messages of any length have one shape. Whole numbers that no double holds are text.
+    A text or a list becomes its length, its first bytes or numbers, and eight bytes of a digest of
+    the rest, so that all lengths have one shape. Integers that doubles cannot hold become text.
     """
     values = value if isinstance(value, list) else [value]
     if all(isinstance(v, bool | int | float) and (float(v) == v or v != v) for v in values):
@@ -315,15 +322,15 @@ def in_numbers(value: Any) -> NDArray[np.float64]:
     else:
         text = value if isinstance(value, bytes) else str(value).encode()
         numbers = np.frombuffer(text, np.uint8).astype(np.float64)
-    shown = np.zeros(LONGEST)
-    shown[: len(numbers)] = numbers[:LONGEST]
+    first = np.zeros(LONGEST)
+    first[: len(numbers)] = numbers[:LONGEST]
     digest = hashlib.sha256(numbers[LONGEST:].tobytes()).digest()[:8]
-    return np.concatenate([[len(numbers)], shown, np.frombuffer(digest, np.uint8)])
+    return np.concatenate([[len(numbers)], first, np.frombuffer(digest, np.uint8)])
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the lines that mods log at every message."""
+    """A context without the log lines that mods write for every message."""
     logger = logging.getLogger("flwr")
     before, logger.disabled = logger.disabled, True
     try:
@@ -336,23 +343,24 @@ _ROUND = "server-round"
 
 
 class RecordUploads:
-    """Writes the models that are sent down, and the updates that are sent up, to a recording.
+    """Writes a Flower app's broadcasts and uploads to a recording.
 
-    On clients it is a mod, the first of ``ClientApp(mods=[RecordUploads(...), ...])``: it sees what
-    leaves the device, after all others. On the server ``watch(strategy)`` records instead what
-    reaches a strategy. Numbers beside the arrays are not recorded.
+    On clients it is a mod, the first one of ``ClientApp(mods=[RecordUploads(...), ...])``, so that
+    it gets the upload as it leaves the device, after all other mods. On the server,
+    ``watch(strategy)`` records the uploads that reach a strategy instead. Only arrays are recorded.
 
     Parameters
     ----------
-    path : the directory of the recording; all clients may write to the same one.
+    path : the directory of the recording; all clients may write to the same directory.
     n_items : number of items of the catalogue.
-    sender : what names a client: a key of its ``node_config``, such as "partition-id", or None for
-        the node's id. The server knows the latter only.
-    writer : anything with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
+    sender : the key of a client's ``node_config`` that names the client, such as "partition-id", or
+        None for the node's id. The server only knows the node's id.
+    writer : an object with the methods ``round(number, broadcast)``, ``upload(sender, arrays)`` and
         ``close(release)``; by default a ``RecordingWriter`` at ``path``.
-    settings : of the ``RecordingWriter``, such as ``algorithm`` and ``items``.
+    settings : settings of the ``RecordingWriter``, such as ``algorithm`` and ``items``.
 
-    InputError for a message from which no round can be told, and for what the writer refuses.
+    Raises InputError for a message that does not state its round, and for data that the writer
+    refuses.
     """
 
     def __init__(
@@ -372,7 +380,7 @@ class RecordUploads:
         self._release: dict[str, Any] | None = None
 
     def __call__(self, message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
-        """Record one TRAIN message and its reply, as a mod."""
+        """Records one TRAIN message and its reply, as a mod."""
         if message.metadata.message_type.partition(".")[0] != TRAIN:
             return call_next(message, context)
         number, model = _round(message), arrays_of(message.content)
@@ -384,7 +392,7 @@ class RecordUploads:
         return reply
 
     def watch(self, strategy: Any) -> Any:
-        """The same strategy, of either interface, which records each round that it aggregates."""
+        """Makes a strategy record each round that it aggregates, and returns the strategy."""
         for configure, aggregate, sent in (
             ("configure_train", "aggregate_train", self._replies),
             ("configure_fit", "aggregate_fit", self._results),
@@ -393,16 +401,16 @@ class RecordUploads:
                 self._watch(strategy, configure, aggregate, sent)
                 return strategy
         raise InputError(
-            f"Expected a strategy of Flower to watch, got {type(strategy).__name__}. Give the one "
-            "that your server runs."
+            f"Expected a strategy of Flower to watch, got {type(strategy).__name__}. Give the "
+            "strategy of your server."
         )
 
     def close(self) -> None:
-        """End the recording, with the last model that a watched strategy made."""
+        """Ends the recording, with the last model that a watched strategy made."""
         self._writer.close(self._release)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process opens the recording anew."""
+        """State for another process, which opens the recording anew."""
         return {**self.__dict__, "_made": None}
 
     @property
@@ -464,5 +472,5 @@ def _round(message: Any) -> int:
         return int(message.metadata.group_id)
     raise InputError(
         f"Expected the number of the round in a message, as {_ROUND!r} of its config or as its "
-        "group, got neither. Send one in the strategy's config."
+        "group, got neither. Send the number in the strategy's config."
     )

@@ -1,4 +1,4 @@
-"""Promises of a Flower app: what its strategy asks of its clients, and whether their mods do it."""
+"""Privacy promises of a Flower app's mods and strategies, and the reasons if they are unproved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import VectorGaussian
 from fedrec_auditor.targets.systems.base import ScopedClaim
 
 TRAIN = "train"
-"""The messages of which an app is audited."""
+"""Type of the messages that an audit of an app covers."""
 _DEFAULT = "train.default"
 _PUBLIC = tuple(
     f"flwr.{name}"
@@ -37,10 +37,13 @@ _AGGREGATION = {"aggregate_train", "aggregate_fit"}
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """``mods``, the outermost first, around ``call``.
+    """The functions that handle an app's TRAIN message: mods around a call.
 
-    ``own`` is the function that the app's owner wrote: ``call`` itself, or a ``client_fn``, of the
-    older, ``legacy`` interface, that it calls.
+    mods: the mods, the outermost first
+    call: the function inside the mods
+    own: the function that the app's owner wrote: ``call`` itself, or the ``client_fn`` that it
+        calls in the older interface
+    legacy: whether the app uses the older interface
     """
 
     mods: tuple[Any, ...]
@@ -50,16 +53,16 @@ class Chain:
 
     @classmethod
     def of(cls, app: Any) -> Chain:
-        """That of the app's training; InputError if it has none.
+        """The chain of the app's training; InputError if the app does not train.
 
-        ``ClientApp`` keeps it as nested closures (flwr.client.mod.utils.make_ffn).
+        ``ClientApp`` stores it as nested closures (flwr.client.mod.utils.make_ffn).
         """
         legacy = app._call is not None
         call = app._call if legacy else app._registered_funcs.get(_DEFAULT)
         if call is None:
             raise InputError(
-                "Expected a ClientApp that trains, got one without. Register a function with "
-                "@app.train(), or give a client_fn."
+                "Expected a ClientApp that trains, got one without a training function. Register "
+                "one with @app.train(), or give a client_fn."
             )
         mods = []
         while {"_mod", "_ffn"} <= (cells := _closed_over(call)).keys():
@@ -69,19 +72,19 @@ class Chain:
 
 
 def is_app(value: Any) -> bool:
-    """Whether it is a ``ClientApp``."""
+    """Whether ``value`` is a ``ClientApp``."""
     return type(value).__name__ == "ClientApp" and hasattr(value, "_registered_funcs")
 
 
 def masks(mod: Any) -> bool:
-    """Whether it is one of secure aggregation."""
+    """Whether ``mod`` is Flower's mod of secure aggregation."""
     return name_in_flower(mod) in (("secaggplus_mod", True), ("secagg_mod", True))
 
 
 def name_in_flower(part: Any) -> tuple[str, bool]:
-    """The mod or strategy of Flower that this is or derives from, and whether it is that itself.
+    """Name of the Flower mod or strategy that ``part`` is or derives from, and whether it is it.
 
-    ("", False) for anything else, namesakes included.
+    ("", False) for all other objects, even if they have the same name.
     """
     kinds = (part,) if hasattr(part, "__name__") else type(part).__mro__
     for kind in kinds:
@@ -92,15 +95,15 @@ def name_in_flower(part: Any) -> tuple[str, bool]:
 
 
 def is_trusted(mod: Any) -> bool:
-    """Whether it is of Flower or of ours, and so sends nothing that it has not been handed."""
+    """Whether ``mod`` is defined in Flower or in this package, and therefore adds no data."""
     kind = mod if hasattr(mod, "__name__") else type(mod)
     return name_in_flower(mod)[1] or kind.__module__.partition(".")[0] == "fedrec_auditor"
 
 
 def need_flower() -> None:
-    """InputError unless the package is installed."""
+    """Raises InputError unless the package flwr is installed."""
     if importlib.util.find_spec("flwr") is None:
-        raise InputError("Expected the package flwr, found none. Install fedrec-auditor[flower].")
+        raise InputError("Expected the package flwr, got none. Install fedrec-auditor[flower].")
 
 
 def _closed_over(function: Any) -> Mapping[str, Any]:
@@ -108,34 +111,39 @@ def _closed_over(function: Any) -> Mapping[str, Any]:
 
 
 _PROVED = 1.0
-"""The largest epsilon of the classical Gaussian mechanism's theorem."""
-_UNSTATED = "Flower does not say for how long: it is read as a promise of one round."
-BESIDE = (
-    "What a reply holds beside its arrays (num_examples, metrics, numbers, text, bytes) is sent as "
-    "it is: it is outside of this audit, and wrap(..., metadata=True) makes it a part of messages."
+"""The largest epsilon to which the classical Gaussian mechanism's theorem applies."""
+_UNSTATED = "Flower does not state the horizon: the promise is read as one of a single round."
+METADATA_NOTE = (
+    "A reply also has data other than its arrays (num_examples, metrics, numbers, text, bytes). "
+    "Clients send these data as they are. An audit covers them after wrap(..., metadata=True)."
 )
-"""The note of everything that is said of an app without its metadata."""
+"""Note on every claim of an app that is audited without its metadata."""
 _MEANS = ("FedAvg", "FedProx")
-"""Strategies of Flower whose next model is the weighted mean of what clients send."""
+"""Strategies of Flower whose next model is the weighted mean of the clients' arrays."""
 _ASKED = {
     "DifferentialPrivacyServerSideFixedClipping": "",
     "DifferentialPrivacyServerSideAdaptiveClipping": "",
     "DifferentialPrivacyClientSideFixedClipping": "fixedclipping_mod",
     "DifferentialPrivacyClientSideAdaptiveClipping": "adaptiveclipping_mod",
 }
-"""Strategies of Flower that add noise, and the mod that each asks of clients."""
-_SAMPLING = "Sampling of clients is not credited: nothing states it."
+"""Strategies of Flower that add noise, and the mod that each strategy requires of clients."""
+_SAMPLING = "Sampling of clients does not lower epsilon here, because nothing states it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerPromise:
-    """A promise of one mod or strategy: an ``epsilon`` at ``delta`` in ``scope``, or none at all.
+    """A promise of one mod or strategy.
 
-    ``apart`` are the distances of two users' contributions in standard deviations of Gaussian
-    noise, one for each quantity that is released in a round, as the ``scope`` compares them: an
-    accountant charges them. It is empty where nothing is proved. ``randomizer`` is what a single
-    message goes through, where its noise is the client's. ``horizon`` training says that epsilon
-    is a total. ``assumes`` are the conditions of its proof; ``lacks`` says why it has none.
+    epsilon, delta: the promised guarantee; an infinite epsilon if no guarantee is promised
+    scope: scope of the promise; with the horizon training, epsilon is that of all rounds
+    statement: the promise in words
+    source: the mod or strategy with its settings
+    note: an explanation for the report
+    apart: distance between two users' contributions in standard deviations of the Gaussian noise,
+        one per quantity that a round releases, for the accountant; empty if nothing is proved
+    randomizer: the randomizer of a single message, if the client adds the noise
+    assumes: conditions of the proof
+    lacks: reason why there is no proof; "" if there is one
     """
 
     epsilon: float
@@ -150,7 +158,7 @@ class FlowerPromise:
     lacks: str = ""
 
     def scoped(self, rounds: int) -> Iterator[ScopedClaim]:
-        """The claim in its own scope, for any two messages, and for what rounds add up to."""
+        """The claim in its own scope, for any pair of messages, and for all rounds together."""
         own = self._in(self.scope, self.note)
         if self.randomizer is not None:
             pair = any_pair(Unit.REPORT, self.scope.vantage, Horizon.REPORT)
@@ -159,7 +167,7 @@ class FlowerPromise:
         yield own
         if rounds > 1 and self.scope.horizon is Horizon.ROUND:
             total = replace(self.scope, horizon=Horizon.TRAINING)
-            note = f"{_UNSTATED} This is what its {rounds} rounds add up to."
+            note = f"{_UNSTATED} This finding is about its {rounds} rounds together."
             yield replace(own, scope=total, note=note)
 
     def _in(self, scope: Scope, note: str) -> ScopedClaim:
@@ -173,7 +181,7 @@ class FlowerPromise:
         return ScopedClaim(claim=claim, scope=scope, delta=self.delta, note=note)
 
     def event(self, scope: Scope, rounds: int) -> dp.DpEvent | None:
-        """What the noise costs in a scope; None where it is no protection, or not proved to be."""
+        """The event of the noise in a scope; None if the noise does not protect it provably."""
         apart = self.apart
         if scope.unit is Unit.REPORT and self.randomizer is not None:
             apart = (self.randomizer.mu,)
@@ -191,12 +199,13 @@ class FlowerPromise:
 def promises(
     parts: Sequence[Any], *, rounds: int, delta: float, equal: bool
 ) -> list[FlowerPromise]:
-    """Those of mods, the outermost first, and of strategies; ``delta`` where none is stated.
+    """Promises of mods, the outermost first, and of strategies.
 
-    ``equal`` says that the server gives all clients of a round the same weight. InputError for
-    settings with which Flower would fail.
+    ``delta`` is the delta of promises that do not state one. ``equal`` states that the server gives
+    all clients of a round the same weight. Raises InputError for settings with which Flower would
+    fail.
     """
-    found: list[FlowerPromise] = []
+    listed: list[FlowerPromise] = []
     for at, part in enumerate(parts):
         name, itself = name_in_flower(part)
         if name == "LocalDpMod":
@@ -208,11 +217,11 @@ def promises(
         else:
             continue
         if not itself:
-            why = f"{type(part).__name__} is not {name} of Flower, and may do something else."
+            why = f"{type(part).__name__} is not Flower's own {name}, and may behave differently."
             promise = replace(promise, lacks=why, randomizer=None)
         lacks = promise.lacks or _lacks(name, part, parts[:at])
-        found.append(replace(promise, lacks=lacks))
-    return found
+        listed.append(replace(promise, lacks=lacks))
+    return listed
 
 
 def _local(mod: Any) -> FlowerPromise:
@@ -232,16 +241,16 @@ def _local(mod: Any) -> FlowerPromise:
     ]
     if sigma > 0:
         worth = gaussian_epsilon(delta, 2.0 * clip / sigma)
-        text.append(f"Such noise is worth epsilon {worth:,.4g} at delta {delta:g}.")
+        text.append(f"This noise guarantees epsilon {worth:,.4g} at delta {delta:g}.")
     if epsilon > _PROVED:
         usual = gaussian_epsilon(delta, 1.0 / factor)
         text.append(
-            "That formula is a theorem for epsilon up to 1 only (Dwork and Roth 2014, Theorem "
-            f"A.1): with sensitivity {2.0 * clip:g} it is worth {usual:.4g}, not {epsilon:g}."
+            "That formula is a theorem only for epsilon up to 1 (Dwork and Roth 2014, Theorem "
+            f"A.1): with sensitivity {2.0 * clip:g} its noise gives {usual:.4g}, not {epsilon:g}."
         )
     text.append(
-        f"What makes the promise true is a deviation of {needed:.4g}, that is "
-        f"LocalDpMod(sensitivity={_up(needed / factor)})."
+        f"The promise is true with noise of deviation {needed:.4g}, that is with "
+        f"LocalDpMod(sensitivity={_rounded_up(needed / factor)})."
     )
     return FlowerPromise(
         epsilon=epsilon,
@@ -264,11 +273,11 @@ def _masked(mod: Any, delta: float) -> FlowerPromise:
         epsilon=math.inf,
         delta=delta,
         scope=_users(Adjacency.ADD_REMOVE, Vantage.AGGREGATE, Horizon.TRAINING),
-        statement="The server sees the sum of updates only; no epsilon is promised.",
+        statement="The server sees only the sum of updates; no epsilon is promised.",
         source=str(mod.__name__),
         note=(
-            "Secure aggregation masks single updates and adds no noise. Its handshake is not "
-            "played: the sum is taken as it is, without its rounding and clipping."
+            "Secure aggregation masks single updates and adds no noise. This audit does not run "
+            "its handshake: it uses the exact sum, without the protocol's rounding and clipping."
         ),
     )
 
@@ -282,25 +291,25 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
     if accountant is not None:
         config = accountant.config
         delta = float(config.target_delta)
-        epsilon = config.max_epsilon or _told(strategy, rounds)
-        most = "at most " if config.max_epsilon else ""
-        statement = f"The strategy's accountant tells {most}epsilon {epsilon:.4g} of a training."
-        equal = True  # it refuses other weights, and users who are replaced
+        epsilon = config.max_epsilon or _accounted_epsilon(strategy, rounds)
+        limit = "at most " if config.max_epsilon else ""
+        statement = f"The strategy's accountant states {limit}epsilon {epsilon:.4g} for a training."
+        equal = True  # the accountant refuses other weights, and replacement of users
     noises = (z,) if counted is None else (z, counted)
-    lacks = "" if min(noises) > 0 else "there is no noise in a part of it."
+    lacks = "" if min(noises) > 0 else "a part of the release has no noise."
     text = [
         f"The mean of {clients} updates, each clipped at {clip:g}, has Gaussian noise of deviation "
         f"{z * clip / clients:.4g}. The server, which adds it, is trusted with every update."
     ]
     if counted is not None:
         text.append(
-            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 where "
-            "a user comes or goes; the clipping norm adapts to it."
+            f"The count of clipped updates, with noise of deviation {counted:g}, moves by 1 if a "
+            "user is added or removed; the clipping norm adapts to this count."
         )
     if not equal:
         lacks = lacks or (
             "the server weighs updates by num_examples, so that one user may move the mean by more "
-            f"than {clip:g}/{clients}. Give all the same weight, and say equal_weights=True."
+            f"than {clip:g}/{clients}. Give all the same weight, and state equal_weights=True."
         )
     assumes = (
         f"the server's strategy is {name}, {clients} clients or more reply in every round, and all "
@@ -314,15 +323,15 @@ def _central(strategy: Any, name: str, rounds: int, delta: float, equal: bool) -
         statement=statement,
         source=f"{name}(noise_multiplier={z:g})",
         note=" ".join([*text, _SAMPLING]),
-        # A user who comes moves the sum by C at most, and the count by 1.
+        # An added user moves the sum by the clipping norm at most, and the count by 1.
         apart=() if lacks else tuple(1.0 / noise for noise in noises),
         lacks=lacks,
         assumes=assumes if _ASKED[name] else assumes[:1],
     )
 
 
-def _told(strategy: Any, rounds: int) -> float:
-    """What the strategy's accountant would tell after so many rounds."""
+def _accounted_epsilon(strategy: Any, rounds: int) -> float:
+    """The epsilon of the strategy's accountant after this number of rounds."""
     from flwr.supercore.privacy_accounting import GaussianPrivacyEvent
 
     config = strategy.accountant.config
@@ -337,30 +346,30 @@ def _told(strategy: Any, rounds: int) -> float:
 
 
 def _lacks(name: str, part: Any, outer: Sequence[Any]) -> str:
-    """How others' code may break the promise of a part of this name; "" if it cannot.
+    """Reason why other code may break the promise of a part of this name; "" if it cannot.
 
-    ``outer`` are the parts before it: for a mod those around it, for a strategy all mods.
+    ``outer`` are the parts before it: for a mod the mods around it, for a strategy all mods.
     """
     if name in _ASKED:
         inner, itself = name_in_flower(part.strategy)
         if inner not in _MEANS or not itself:
-            return f"{type(part.strategy).__name__} is not known to take the mean of updates."
+            return f"{type(part.strategy).__name__} may not take the mean of updates."
         if not (mod := _ASKED[name]):
             return ""
         places = [at for at, each in enumerate(outer) if name_in_flower(each) == (mod, True)]
         if not places:
             return (
-                f"the strategy only asks clients to clip, and no {mod} of Flower is among the "
-                f"app's mods. It is proved if every client clips to {float(part.clipping_norm):g}."
+                f"the strategy relies on clients to clip, and Flower's {mod} is not among the "
+                f"app's mods. Proved only if every client clips to {float(part.clipping_norm):g}."
             )
         outer = outer[: places[0]]
     noisy = ("LocalDpMod", True) if name in _ASKED else None
     strange = [e for e in outer if not is_trusted(e) or name_in_flower(e) == noisy]
     names = ", ".join(getattr(each, "__name__", type(each).__name__) for each in strange)
-    return f"{names} may change what is sent after it." if strange else ""
+    return f"{names} may change the message after it." if strange else ""
 
 
-def _up(value: float) -> str:
-    """Four digits, rounded up."""
+def _rounded_up(value: float) -> str:
+    """The value in four digits, rounded up."""
     digits = 3 - math.floor(math.log10(value))
     return f"{math.ceil(value * 10**digits) / 10**digits:.{max(digits, 0)}f}"

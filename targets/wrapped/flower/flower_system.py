@@ -1,4 +1,4 @@
-"""A Flower app as a target: its strategy and its rounds."""
+"""A Flower app as a target: its server's strategy, and its promises as claims."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from fedrec_auditor.targets.wrapped.flower.flower_client import (
     envelope,
     named,
 )
-from fedrec_auditor.targets.wrapped.flower.flower_promise import BESIDE, FlowerPromise
-from fedrec_auditor.targets.wrapped.probe import Repeated
+from fedrec_auditor.targets.wrapped.flower.flower_promise import METADATA_NOTE, FlowerPromise
+from fedrec_auditor.targets.wrapped.probe import RepeatedMessages
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
 
 
 @dataclass(frozen=True, slots=True)
 class FlowerServer:
-    """``server(model, uploads, rng)``: a strategy's aggregation, its clipping and noise included.
+    """A strategy's aggregation as ``server(model, uploads, rng)``, with its clipping and noise.
 
-    Replies have the weights that clients send where these are parts of their messages
-    (``metadata``), else weight 1. The number of sampled clients is that of the messages, so that
-    noise has the deviation that is meant for them. Nothing is kept from round to round.
+    Replies have the weights that clients send if these are parts of the messages (``metadata``),
+    else weight 1. The number of sampled clients is set to the number of messages, so that the noise
+    has the intended deviation. The server keeps no state between rounds.
     """
 
     strategy: Any
@@ -97,30 +97,30 @@ def _legacy(strategy: Any, model: Mapping[str, Any], uploads: Sequence[Any]) -> 
 
 
 def _metrics(upload: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers beside the arrays, with the weight under the name that strategies look for."""
-    found = {
+    """The reply's numbers other than arrays, with the weight under the name in strategies."""
+    numbers = {
         name.removeprefix(METADATA).rpartition("/")[2]: float(np.asarray(value).flat[0])
         for name, value in upload.items()
         if name.startswith(METADATA) and np.size(value) == 1
     }
-    weight = found.pop("num_examples", found.pop("num-examples", 1.0))
-    return {"norm_bit": 0, **found, "num-examples": weight}
+    weight = numbers.pop("num_examples", numbers.pop("num-examples", 1.0))
+    return {"norm_bit": 0, **numbers, "num-examples": weight}
 
 
 _MADE = (
-    "the arrays of every reply are what the app's mods and its strategy make, and nothing else is "
-    "sent"
+    "the arrays of every reply are the result of the app's mods and its strategy, and clients send "
+    "nothing else"
 )
-_LUCK = 1e-9  # that noise as promised is taken for less, by one test
-_TESTED = 2_048  # numbers of a message, whose noise is held against that of other rounds
-_ROUNDS = 100  # in which noise is looked at, by as many messages as five devices send
+_ERROR = 1e-9  # chance that one test takes noise as promised for less
+_TESTED = 2_048  # numbers of a message whose noise is compared with that of other rounds
+_ROUNDS = 100  # maximum number of rounds in which noise is tested, with messages of five devices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FlowerSystem(WrappedSystem):
-    """A wrapped system of which ``promises`` are read from its mods and its strategy.
+    """A wrapped system with the ``promises`` of its mods and its strategy.
 
-    They are its claims unless others are ``stated``.
+    The promises are the system's claims, unless the caller gives claims as ``stated``.
     """
 
     client: FlowerClient
@@ -129,66 +129,66 @@ class FlowerSystem(WrappedSystem):
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """That the app does what its proofs are of."""
+        """The assumption that the app does what its proofs describe, and the proofs' conditions."""
         proved = [promise for promise in self.promises if promise.apart and not promise.lacks]
         conditions = (each for promise in proved for each in promise.assumes)
         return tuple(dict.fromkeys([_MADE, *conditions])) if proved else ()
 
     @property
     def unproved(self) -> str:
-        """Reasons for which promises of the app are not proved, if it makes any."""
+        """Reasons why promises of the app are not proved, if it makes promises."""
         lacking = " ".join(dict.fromkeys(p.lacks for p in self.promises if p.lacks))
         return lacking if self.promises else super().unproved
 
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
-        """What is stated, else what is promised, and what that becomes in all rounds."""
+        """The stated claims, or else the promises, per round and for all rounds."""
         promised = (each for promise in self.promises for each in promise.scoped(self.rounds))
         claims = self.stated or tuple(promised)
-        note = "" if self.client.metadata else BESIDE
+        note = "" if self.client.metadata else METADATA_NOTE
         return tuple(replace(each, note=f"{each.note} {note}".strip()) for each in claims)
 
     def tried(self, interactions: Interactions) -> tuple[Any, tuple[str, ...]]:
-        """See ``WrappedSystem.tried``; what is not audited is among the notes."""
+        """See ``WrappedSystem.tried``; the notes state which data the audit does not cover."""
         known, notes = super().tried(interactions)
-        return known, notes if self.client.metadata else (*notes, BESIDE)
+        return known, notes if self.client.metadata else (*notes, METADATA_NOTE)
 
-    def doubted(self, repeated: Repeated) -> tuple[FlowerSystem, str]:
-        """Without any proof of the app if messages of one history deviate by less than promised.
+    def without_refuted_proofs(self, repeated: RepeatedMessages) -> tuple[FlowerSystem, str]:
+        """The system without proofs if the noise of messages of one history is below the promise.
 
-        In any round, or between two rounds. By chance alone an app in 10^5 loses its proofs.
+        The test covers the noise of every round, and differences between two rounds. By chance
+        alone one app in 10^5 loses its proofs.
         """
         noisy = [promise for promise in self.promises if promise.randomizer is not None]
         if not noisy:
             return self, ""
         rounds = min(self.rounds, _ROUNDS)
         if not (why := _doubt(noisy[0], repeated(rounds))):
-            seen = (
-                f"The noise of {noisy[0].source} was looked at in the first {rounds} rounds only."
-            )
-            return self, seen if rounds < self.rounds else ""
-        kept = tuple(replace(each, lacks=why, randomizer=None) for each in self.promises)
-        return replace(self, promises=kept), why
+            tested = f"The noise of {noisy[0].source} was tested in the first {rounds} rounds only."
+            return self, tested if rounds < self.rounds else ""
+        unproved = tuple(replace(each, lacks=why, randomizer=None) for each in self.promises)
+        return replace(self, promises=unproved), why
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The client's own noise, of any two messages: which of them histories give is not said."""
+        """The client's own noise on any pair of messages, whether or not histories lead to them."""
         if scope.unit is not Unit.REPORT:
             return None
-        found = (p.randomizer for p in self.promises if p.scope.vantage is scope.vantage)
-        return next((each for each in found if each is not None), None)
+        noises = (p.randomizer for p in self.promises if p.scope.vantage is scope.vantage)
+        return next((each for each in noises if each is not None), None)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """What the noise of a promise costs; else the caller's event, else non-private."""
+        """The event of a promise's noise; else the caller's event, else non-private."""
         events = (promise.event(scope, self.rounds) for promise in self.promises)
         charged = next((event for event in events if event is not None), None)
         return super().event(scope, population) if charged is None else charged
 
 
 def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]) -> str:
-    """A part of messages, or a pair of rounds, with less noise than promised; "" if there is none.
+    """A note on a part of messages, or on two rounds, with less noise than promised; else "".
 
-    By the chi-squared test of its variance, which that of training can only raise.
+    The test is the chi-squared test of the variance, which the training's own randomness can only
+    raise.
     """
-    assert promise.randomizer is not None, "of noisy promises"
+    assert promise.randomizer is not None, "a promise with noise"
     sigma, earlier = promise.randomizer.sigma, list[NDArray[np.float64]]()
     for number, sent in repeated:
         if number == 1:
@@ -198,7 +198,7 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
             values = np.stack([np.asarray(each[name], np.float64).ravel() for each in sent])
             apart[name] = (values - values.mean(axis=0)) / sigma
             freedom, spread = values.size - values.shape[1], float(np.square(apart[name]).sum())
-            if spread < _least(freedom):
+            if spread < _min_spread(freedom):
                 return (
                     f"{name!r} deviates by {sigma * np.sqrt(spread / freedom):.3g} from message to "
                     f"message of one history in round {number}, not by {sigma:.3g} as the noise of "
@@ -208,19 +208,19 @@ def _doubt(promise: FlowerPromise, repeated: Iterator[tuple[int, list[Message]]]
         if earlier:
             before = np.stack(earlier)
             square = np.square(before).sum(axis=(1, 2)) + np.square(now).sum()
-            least = square / 2 - np.abs(np.tensordot(before, now, axes=2))
-            if least.min() < _least(now.size - now.shape[1]):
+            rest = square / 2 - np.abs(np.tensordot(before, now, axes=2))
+            if rest.min() < _min_spread(now.size - now.shape[1]):
                 return (
-                    f"The noise of {promise.source} in round {number} goes with that of round "
-                    f"{1 + int(least.argmin())}: it is not new."
+                    f"The noise of {promise.source} in round {number} correlates with that of "
+                    f"round {1 + int(rest.argmin())}: it is not drawn anew."
                 )
         earlier.append(now)
     return ""
 
 
 @functools.cache
-def _least(freedom: int) -> float:
-    """The sum of squares of normal numbers that is exceeded but by bad luck."""
+def _min_spread(freedom: int) -> float:
+    """The sum of squares of normal numbers that is exceeded except with probability ``_ERROR``."""
     from scipy import stats
 
-    return float(stats.chi2.ppf(_LUCK, freedom))
+    return float(stats.chi2.ppf(_ERROR, freedom))

@@ -1,4 +1,4 @@
-"""Events as JSON: all that is read, and all that is refused in one line."""
+"""Events as JSON: all kinds are read, and invalid documents are refused in one line."""
 
 from __future__ import annotations
 
@@ -66,16 +66,13 @@ def test_what_is_senseless_is_refused(event: DpEvent) -> None:
         ('{"type": 3}', "Name its type"),
         ('{"type": "os.system"}', "There are: GaussianDpEvent"),
         ('{"type": "SingleEpochTreeAggregationDpEvent"}', "got type 'SingleEpochTree"),
-        ('{"type": "GaussianDpEvent"}', "Mind 'noise_multiplier'"),
-        (json.dumps(NOISE | {"sigma": 1}), "Mind 'sigma'"),
+        ('{"type": "GaussianDpEvent"}', "Correct 'noise_multiplier'"),
+        (json.dumps(NOISE | {"sigma": 1}), "Correct 'sigma'"),
         (json.dumps(NOISE | {"noise_multiplier": "1"}), "Expected a number"),
         (json.dumps(NOISE | {"noise_multiplier": True}), "Expected a number"),
         (json.dumps(NOISE | {"noise_multiplier": float("nan")}), "got NaN"),
         (json.dumps(NOISE | {"noise_multiplier": 10**400}), "Expected a number"),
-        (
-            json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 1.5}),
-            "whole number",
-        ),
+        (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 1.5}), "whole number"),
         (json.dumps({"type": "SelfComposedDpEvent", "event": NOISE, "count": 0}), "count >= 1"),
         ('{"type": "SelfComposedDpEvent", "event": 1, "count": 1}', "Name its type"),
         ('{"type": "ComposedDpEvent", "events": {}}', "a list of events"),
@@ -85,7 +82,7 @@ def test_what_is_senseless_is_refused(event: DpEvent) -> None:
             '"sensitivities": [0, "1"], "sampling_probs": [0.5, 0.5]}',
             "a list of numbers",
         ),
-        ('{"type": "ComposedDpEvent", "events": [' * 5000, "a hundred deep"),
+        ('{"type": "ComposedDpEvent", "events": [' * 5000, "at most 100 nested"),
     ],
     ids=lambda text: text[:60],
 )

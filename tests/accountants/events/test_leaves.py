@@ -48,7 +48,7 @@ TREES = st.recursive(
 
 
 def unrolled(event: DpEvent) -> list[DpEvent]:
-    """Every single use, one by one."""
+    """The list of all uses, one entry per use."""
     if isinstance(event, NoOpDpEvent):
         return []
     if isinstance(event, SelfComposedDpEvent):

@@ -1,4 +1,4 @@
-"""Composed losses against closed forms, dp-accounting's slow route, and from both ends."""
+"""Composed losses against closed forms, dp-accounting, and bounds from both sides."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_the_grid_dominates_and_keeps_both_masses(
     ],
 )
 def test_the_curve_from_below_meets_the_bounds_at_every_delta(uses: Uses) -> None:
-    """Below the proof at the same delta, and within 2% of what is found for one delta alone."""
+    """Below the proof at the same delta, and within 2% of the bound for this delta alone."""
     curve = curve_below(uses)
     for delta in (1e-7, 1e-4, 1e-2, 0.2):
         above, below = epsilon_above(uses, delta), epsilon_below(uses, delta)
@@ -213,7 +213,7 @@ def test_sums_of_integers_have_the_convolved_law(
     "pair", [GaussianPair(0.7), LaplacePair(2.0), Poisson(GaussianPair(1.0), 0.1)]
 )
 def test_masses_are_those_of_many_draws(pair: GaussianPair | LaplacePair | Poisson) -> None:
-    """Cells against a histogram of losses drawn from P; a miss of six deviations is 1e-8."""
+    """Masses of cells against a histogram of draws; a miss by six deviations has chance 1e-8."""
     rng, n = np.random.default_rng(5), 400_000
     if isinstance(pair, LaplacePair):
         x = rng.laplace(size=n)

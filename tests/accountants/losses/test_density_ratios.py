@@ -1,4 +1,4 @@
-"""Distances of two distributions against closed forms, grids and enumeration."""
+"""Log-ratios and divergences of distributions against closed forms, grids and enumeration."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_a_sliver_between_such_places_counts_nothing() -> None:
 
 @pytest.mark.parametrize("low", [-1e-13, 0.5, 3.0])
 def test_a_sliver_that_no_density_goes_on_into_is_refused(low: float) -> None:
-    """It is a leak of a probability of 1e-13, not rounding: inside, denser, or far away."""
+    """A leak with a probability of 1e-13 is not rounding: inside, denser, or far away."""
     sliver = Mixture(
         (*uniform(0.0, 1.0, 0.1), *uniform(9.0, 10.0, 0.9), Piece(1e-13, low, low + 1e-13))
     )
@@ -376,10 +376,10 @@ def two_sided_masses(loc: float, rate: float, step: float) -> Any:
 
 
 def component(kind: str, loc: float, scale: float, w: float) -> tuple[tuple[Piece, ...], Any]:
-    """The same by pieces and by scipy."""
+    """A component as pieces, and as a distribution of scipy."""
     match kind:
         case "laplace":
-            # That of scipy leaves the doubles in the tails.
+            # The density of scipy underflows in the tails.
             return laplace(loc, scale, w), lambda y: -abs(y - loc) / scale - math.log(2.0 * scale)
         case "normal":
             return normal(loc, scale, w), stats.norm(loc, scale).logpdf
@@ -459,7 +459,7 @@ def log_prob(mixture: Mixture, y: Any) -> Any:
 
 
 EPSILONS = st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0])
-# Places where a density may jump are not among the places looked at.
+# The places that are compared exclude those at which a density may jump.
 EDGES = np.unique([-60.0, -3.0, 60.0, *(loc + off for loc in LOCS for off in (-4.0, 0.0, 4.0))])
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
 
@@ -472,8 +472,8 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
     half = np.diff(cells)[:, None] / 2.0
     y = (cells[:-1, None] + half * (1.0 + NODES)).ravel()
     weights = (half * WEIGHTS).ravel()
-    one, other = p.log(y), q.log(y)
-    np.testing.assert_allclose(log_prob(p.mixture, y), one, rtol=1e-9, atol=1e-9)
+    log_p, log_q = p.log(y), q.log(y)
+    np.testing.assert_allclose(log_prob(p.mixture, y), log_p, rtol=1e-9, atol=1e-9)
     found = log_ratio(p.mixture, q.mixture)
     assert log_ratios(p, q, y).max() <= found.upper + 1e-9
     if found.lower < INF:
@@ -485,7 +485,7 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
         growing = tails[0] > tails[1] + 1 > tails[2] + 2 or tails[5] > tails[4] + 1 > tails[3] + 2
         assert growing or log_ratios(p, q, y).max() == INF
 
-    whole = weights @ np.maximum(np.exp(one) - math.exp(epsilon) * np.exp(other), 0.0)
+    whole = weights @ np.maximum(np.exp(log_p) - math.exp(epsilon) * np.exp(log_q), 0.0)
     enclosed = divergence(p.mixture, q.mixture, epsilon)
     assert enclosed.upper - enclosed.lower <= 1e-12
     assert enclosed.lower - 1e-5 <= whole <= enclosed.upper + 1e-5
@@ -494,7 +494,7 @@ def test_random_densities_against_a_grid(p: Law, q: Law, epsilon: float) -> None
 @given(laws(DENSITIES), laws(DENSITIES))
 def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law, q: Law) -> None:
     apart = [-0.75, 0.5, 2.25]
-    found, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture, apart)
+    ratio, event = log_ratio(p.mixture, q.mixture), event_of_ratio(p.mixture, q.mixture, apart)
     assert event.low < event.high
     assert not any(event.low < place < event.high for place in apart)
     low, high = max(event.low, -80.0), min(event.high, 80.0)
@@ -504,8 +504,8 @@ def test_the_event_of_a_ratio_has_its_masses_and_none_of_the_points_apart(p: Law
     masses = np.exp([event.log_p, event.log_q])
     for law, mass in zip((p, q), masses, strict=True):
         assert weights @ np.exp(law.log(y)) == pytest.approx(mass, rel=1e-5, abs=1e-12)
-    if event.log_q > -INF and found.lower < INF:
-        assert event.log_p - event.log_q == pytest.approx(found.lower, rel=1e-6, abs=1e-6)
+    if event.log_q > -INF and ratio.lower < INF:
+        assert event.log_p - event.log_q == pytest.approx(ratio.lower, rel=1e-6, abs=1e-6)
 
 
 @given(laws(MASSES), laws(MASSES))

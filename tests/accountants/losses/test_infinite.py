@@ -1,4 +1,4 @@
-"""A reason is given where an epsilon is infinite, and nowhere else."""
+"""A reason is given if an epsilon is infinite, and in no other case."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_sampling_that_is_hidden_has_a_reason_at_delta_zero_only() -> None:
 )
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
 def test_what_is_drawn_rarely_enough_is_hidden_in_delta(drawn: DpEvent, delta: float) -> None:
-    """One of a thousand records: beyond a chance of 1e-3 at most there is nothing to tell."""
+    """One of a thousand records: at a delta of 1e-3 or more there is no reason to state."""
     by_count = SampledWithoutReplacementDpEvent(1000, 1, drawn)
     by_chance = PoissonSampledDpEvent(1e-3, drawn)
     for event, adjacency in (

@@ -1,4 +1,4 @@
-"""Pairs that neighbours reach: shuffled bits and flips against their enumeration.
+"""Pairs that neighbours attain: shuffled bits and flips against their enumeration.
 
 A group of records in a Poisson sample: against another library, and against closed forms.
 """
@@ -29,7 +29,7 @@ from fedrec_auditor.accountants.losses.pairs import (
 
 
 def enumerated(missed: float, unlikely: float, n_users: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities of the number of ones, one report after the other."""
+    """Probabilities of the number of ones, by adding one report at a time."""
     found = []
     for one in (1.0 - missed, unlikely):
         counts = np.array([1.0])
@@ -61,7 +61,7 @@ def test_shuffled_bits_are_those_enumerated(
 
 
 def test_a_flip_has_its_own_pair_either_way() -> None:
-    """Not the symmetric one that dominates it in both directions at once."""
+    """The pair is not the symmetric one that dominates both directions at once."""
     pairs = attained_pairs(BitFlipDpEvent(0.9, 0.2))
     for pair, (p, q) in zip(pairs, ((0.9, 0.2), (0.2, 0.9)), strict=True):
         exact = max(math.log((a - 0.05) / b) for a, b in ((p, q), (1 - p, 1 - q)) if a > 0.05)
@@ -140,7 +140,7 @@ def test_a_group_of_one_is_a_sampled_record(rate: float, noise: float, edges: li
 def test_the_interval_below_a_loss_is_that_of_its_output(
     rate: float, size: int, noise: float, at: float
 ) -> None:
-    """The loss at x by its definition; what lies below it is what lies below x."""
+    """The loss at x by its definition; the mass of losses below it is the mass below x."""
     pair = group(rate, size, noise)
     drawn = np.arange(size + 1)
     weights = stats.binom.pmf(drawn, size, rate)
@@ -162,7 +162,7 @@ def test_the_interval_below_a_loss_is_that_of_its_output(
 
 
 def test_any_group_within_the_norms_is_dominated() -> None:
-    """Two records of norm at most 1 in the plane, by integration: none is told apart better."""
+    """Records of norm at most 1 in the plane, by integration: no pair is distinguished better."""
     rng = np.random.default_rng(0)
     grid = np.linspace(-9.0, 11.0, 401)
     x, y = np.meshgrid(grid, grid)

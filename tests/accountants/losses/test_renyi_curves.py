@@ -1,4 +1,4 @@
-"""Rényi curves of samples against dp-accounting, against integration, and against the laws."""
+"""Rényi curves of samples against dp-accounting, numerical integration and general bounds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_poisson_samples_are_the_librarys_at_whole_orders(rate: float, noise: fl
 def test_poisson_samples_are_the_integral_at_any_order(
     rate: float, noise: float, order: float
 ) -> None:
-    """By scipy's quadrature; dp-accounting's figure between whole orders is never smaller."""
+    """The moment by scipy's quadrature; dp-accounting is never smaller between integer orders."""
     mu = 1 / noise
 
     def excess(x: float) -> float:
@@ -110,13 +110,9 @@ def test_the_general_bound_is_the_sum_as_printed() -> None:
 
 
 @settings(max_examples=60)
-@given(
-    rate=st.floats(1e-6, 1.0),
-    noise=st.floats(0.3, 20.0),
-    order=st.floats(1.01, 60.0),
-)
+@given(rate=st.floats(1e-6, 1.0), noise=st.floats(0.3, 20.0), order=st.floats(1.01, 60.0))
 def test_bounds_hold_what_they_bound(rate: float, noise: float, order: float) -> None:
-    """Tight below general below not sampled; Poisson, which is reached, below all of them."""
+    """Tight bound <= general bound <= unsampled; Poisson, which is attained, is below all."""
     at = np.array([order])
     reached = float(poisson_gaussian(rate, noise, at)[0])
     tight = float(fixed_size_gaussian(rate, noise, at)[0])

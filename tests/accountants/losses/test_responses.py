@@ -26,7 +26,7 @@ def kinds_of(most_kinds: int, most_uses: int) -> st.SearchStrategy[Kinds]:
 
 
 def enumerated(kinds: Kinds, delta: float) -> float:
-    """All numbers of lies, in 400 digits: the largest ln((P(S) - delta)/Q(S)) over leading sets."""
+    """The largest ln((P(S) - delta)/Q(S)) over leading sets of numbers of flips, in 400 digits."""
     with mpmath.workdps(400):
         laws = [(mpmath.mpf(1), mpmath.mpf(0))]
         for epsilon, count in kinds:
@@ -95,7 +95,7 @@ def test_chernoff_is_the_last_resort_and_above(epsilon: float, count: int, delta
 
 
 def test_splitting_a_kind_into_two_of_almost_its_epsilon_changes_nothing() -> None:
-    """A second way to the same number: two unlike kinds are enumerated, or go on the grid."""
+    """Two computations of one number: different kinds are enumerated, or put on the grid."""
     for count in (400, 40_000):
         whole = least_epsilon_of(((0.5, 2 * count),), 1e-7)
         halves = least_epsilon_of(((0.5, count), (0.5 + 1e-13, count)), 1e-7)
@@ -146,7 +146,7 @@ def test_a_delta_of_nearly_one_is_never_answered_from_below(
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 @pytest.mark.parametrize("count", [10**11, 10**14, 10**16, 10**18, 10**20])
 def test_any_number_of_uses_is_bounded_by_the_normal_law(epsilon: float, count: int) -> None:
-    """The central limit is exact to far less than Chernoff's bound gives away, half a deviation."""
+    """The normal law is far closer than Chernoff's bound, which loses half a deviation."""
     deviation = math.sqrt(count) * epsilon / math.cosh(epsilon / 2.0)
     normal = count * epsilon * math.tanh(epsilon / 2.0) + 4.753424 * deviation
     found = least_epsilon_of(((epsilon, count),), 1e-6)

@@ -16,7 +16,12 @@ from fedrec_auditor.accountants.bisection import last_failure
 from fedrec_auditor.accountants.losses import tables
 from fedrec_auditor.accountants.losses.composition import epsilon_below
 from fedrec_auditor.accountants.losses.divergences import least_epsilon
-from fedrec_auditor.accountants.losses.tables import AGREEMENT, edges_around, integrate, loss_pair
+from fedrec_auditor.accountants.losses.tables import (
+    AGREEMENT,
+    edges_around,
+    integrate_cells,
+    loss_pair,
+)
 
 LAWS = {
     "normal": stats.norm(3.0, 0.01),
@@ -30,7 +35,7 @@ LAWS = {
 
 def _cells(law: Any, seed: int = 0) -> Any:
     draws = law.rvs(1000, random_state=np.random.default_rng(seed))
-    return integrate(lambda x: np.exp(law.logpdf(x))[None], edges_around(draws))
+    return integrate_cells(lambda x: np.exp(law.logpdf(x))[None], edges_around(draws))
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -47,7 +52,7 @@ def test_every_cell_kept_has_its_mass(name: str) -> None:
 
 def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
     edges = np.array([-40.0, -1.0, 0.3, 2.0, 40.0])
-    cells = integrate(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
+    cells = integrate_cells(lambda x: np.exp(LAWS["laplace, with a kink"].logpdf(x))[None], edges)
     order = np.argsort(cells.low)
     assert (cells.high[order][:-1] <= cells.low[order][1:]).all()
     assert (edges[cells.cell] <= cells.low).all()
@@ -57,8 +62,10 @@ def test_cells_are_disjoint_and_lie_in_their_interval() -> None:
 @given(at=st.floats(-3.0, 3.0), height=st.floats(0.1, 5.0))
 @settings(max_examples=60, database=None, derandomize=True)
 def test_no_jump_hides(at: float, height: float) -> None:
-    """Wherever a density jumps, what is kept of it is not above its mass, and nearly all of it."""
-    cells = integrate(lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9))
+    """The mass that is kept of a density with a jump anywhere is almost all of it, and no more."""
+    cells = integrate_cells(
+        lambda x: np.where(x < at, height, 0.0)[None], np.linspace(-4.0, 4.0, 9)
+    )
     known = height * np.clip(at - cells.low, 0.0, cells.high - cells.low)
     assert (cells.masses[0] <= known * (1 + 1e-9) + 1e-15).all()
     assert cells.masses.sum() == pytest.approx(height * (at + 4.0), rel=1e-5)
@@ -66,12 +73,14 @@ def test_no_jump_hides(at: float, height: float) -> None:
 
 
 def test_a_density_that_is_nan_somewhere_is_left_out_there() -> None:
-    cells = integrate(lambda x: np.where(x < 0, np.nan, 1.0)[None], np.array([-1.0, 0.0, 1.0]))
+    cells = integrate_cells(
+        lambda x: np.where(x < 0, np.nan, 1.0)[None], np.array([-1.0, 0.0, 1.0])
+    )
     assert cells.masses.sum() == pytest.approx(1.0)
 
 
 def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
-    """100 copies of losses +-10 and 0: the truth is a sum over how many of each there are."""
+    """100 copies of losses +-10 and 0: the exact value is a sum over the numbers of each."""
     high, low = 0.85, 0.85 * math.exp(-10.0)
     laws = np.log([[high, low, 1 - high - low], [low, high, 1 - high - low]])
     one = np.array([low, 1 - high - low, high])
@@ -91,7 +100,7 @@ def test_losses_beyond_the_doubles_are_composed_from_below() -> None:
 def test_millions_of_copies_from_below_against_an_exact_sum(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits of rates 0.5 and 0.55, on a grid, and the bulk of the counts instead of all."""
+    """Bits of rates 0.5 and 0.55: on a grid, and with the likely counts instead of all."""
     pair = np.log([0.45, 0.55]), np.log([0.5, 0.5])
     on_grid = epsilon_below(((loss_pair(*pair), count),), 1e-6)
     monkeypatch.setattr(tables, "_MANY_COPIES", 0)

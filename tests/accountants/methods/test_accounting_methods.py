@@ -105,7 +105,7 @@ def test_a_pure_epsilon_beyond_the_exponential() -> None:
 
 
 def test_the_library_still_ignores_the_count_of_a_repeated_response() -> None:
-    """When this fails, dp-accounting is mended: say so in the docstring of ``Pld``."""
+    """If this fails, dp-accounting is repaired: update the docstring of ``Pld``."""
     one = RandomizedResponseDpEvent(0.5, 2)
     raw = PLDAccountant(NeighboringRelation.REPLACE_ONE)
     assert raw.compose(SelfComposedDpEvent(one, 10)).get_epsilon(1e-6) == pytest.approx(
@@ -177,7 +177,7 @@ def test_the_grid_agrees_with_the_exact_path_from_above() -> None:
 
 
 def test_opposite_flips_are_covered() -> None:
-    """Bits flipped one way and bits flipped the other, all together, by brute force."""
+    """Bits flipped in one direction and in the opposite one, together, by brute force."""
     p, q, each = 0.7, 0.05, 3
     up, down = np.array([1 - p, p]), np.array([1 - q, q])
     laws = []
@@ -267,7 +267,7 @@ def test_a_sampled_pure_epsilon_is_its_closed_form_at_delta_zero(local: float) -
     ],
 )
 def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
-    """Nothing is lost: masses under P add up to 1, sampled in any way too, and so under Q."""
+    """Masses under P, and under Q, add up to 1, for every kind of sampling too."""
     edges = np.concatenate([[-np.inf], np.linspace(-3e3, 3e3, 6001), [np.inf]])
     seen = [event, RevealedSamplingDpEvent(0.3, event), PoissonSampledDpEvent(0.3, event)]
     for one in (*seen, SampledWithoutReplacementDpEvent(10, 3, event)):
@@ -279,7 +279,7 @@ def test_the_pair_of_every_leaf_is_a_pair_of_laws(event: DpEvent) -> None:
 
 
 def test_a_sampled_disclosure_is_its_enumeration() -> None:
-    """A one is reported only by whoever holds one: four Poisson samples, every outcome listed."""
+    """Only a user with a one reports a one: four Poisson samples, every outcome listed."""
     rate, q, uses = 0.3, 0.4, 4
     holds, lacks = np.array([1.0, 0.0]), np.array([q, 1 - q])
     scope = replace(SCOPE, adjacency=Adjacency.ADD_REMOVE)
@@ -307,7 +307,7 @@ def test_a_sampled_disclosure_is_its_enumeration() -> None:
 def test_what_logarithms_of_factorials_lose_is_charged(
     each: float, count: int, delta: float, truth: float
 ) -> None:
-    """The truth in 40 digits."""
+    """The exact value in 40 digits."""
     found = epsilon(Pld(), SelfComposedDpEvent(PureDpEvent(each), count), delta)
     assert truth <= found <= truth * (1.0 + 1e-9)
 
@@ -337,7 +337,7 @@ def test_hidden_sampling_is_an_assumption_that_is_told(accountant: Pld | Rdp) ->
 
 
 def test_of_a_fixed_sample_it_is_told_of_how_many_nobody_is_known() -> None:
-    """Who knows that it was not drawn itself has one fewer left."""
+    """A user who knows that it was not drawn has one candidate fewer."""
     event = SampledWithoutReplacementDpEvent(942, 30, GaussianDpEvent(2.0))
     bound = Pld().bound(event, delta=1e-5, scope=replace(SCOPE, adjacency=Adjacency.REPLACE))
     assert bound.assumptions == ("the adversary does not learn who of 942 was drawn",)
@@ -402,7 +402,7 @@ def moment(log_density: Callable[[float], float], order: float) -> float:
 
 
 def masses(order: float, *chances: tuple[float, float]) -> float:
-    """E_Q[(P/Q)^order] over outputs, in the order of the two inputs that has more."""
+    """E_Q[(P/Q)^order] over outputs, for the order of the two inputs with the larger moment."""
     return max(
         sum(p**order * q ** (1 - order) for p, q in each)
         for each in (chances, [(q, p) for p, q in chances])
@@ -437,7 +437,7 @@ def epsilon_of(local: float, users: int, times: int, delta: float, binary: bool 
 
 
 def report(epsilon: float, vector: tuple[float, ...]) -> Law:
-    """Law of (coordinate, bit), written out from Minto et al. 2021, Algorithm 1, line 5."""
+    """Distribution of (coordinate, bit), from Minto et al. 2021, Algorithm 1, line 5."""
     d, e = len(vector), math.exp(epsilon)
     law: Law = {}
     for c, v in enumerate(vector):
@@ -447,7 +447,7 @@ def report(epsilon: float, vector: tuple[float, ...]) -> Law:
 
 
 def shuffled(laws: list[Law]) -> Law:
-    """Law of the multiset of all reports, by enumeration."""
+    """Distribution of the multiset of all reports, by enumeration."""
     total: Law = defaultdict(float)
     for outputs in itertools.product(*laws):
         total[tuple(sorted(outputs))] += math.prod(
@@ -469,7 +469,7 @@ def pair_delta(pair: ClonePair, epsilon: float) -> float:
 @pytest.mark.parametrize("local", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize(("users", "dimension"), [(1, 1), (2, 1), (4, 1), (6, 1), (2, 2), (3, 2)])
 def test_the_pair_dominates_every_shuffle_of_bits(local: float, users: int, dimension: int) -> None:
-    """Every pair of corners of one user, every choice of corners and of 0 of the others."""
+    """Every pair of corners of one user, and every choice of corners and 0 of the other users."""
     corners = list(itertools.product([-1.0, 1.0], repeat=dimension))
     inner = [*corners, (0.0,) * dimension]
     best = dict.fromkeys((0.0, 0.2, 0.7, 1.5, 2.4), 0.0)
@@ -495,7 +495,7 @@ def test_the_pair_dominates_every_shuffle_of_bits(local: float, users: int, dime
 def test_the_general_pair_dominates_shuffles_of_any_local_randomizer(
     levels: list[list[float]], local: float
 ) -> None:
-    """Random laws over three outputs that are e^eps-close, three users, each input a law."""
+    """Random e^eps-close distributions over three outputs; three users, one per input."""
     # Rows within [1, e^(eps/2)] before normalising are within e^eps of each other after.
     weights = np.exp(np.array(levels) * local / 2)
     laws = [dict(zip([(0,), (1,), (2,)], row / row.sum(), strict=True)) for row in weights]
@@ -516,7 +516,7 @@ def test_the_general_pair_dominates_shuffles_of_any_local_randomizer(
 def test_never_below_any_small_shuffle_of_responses(
     users: int, times: int, local: float, data: st.DataObject, delta: float
 ) -> None:
-    """Exact divergence of composed shuffles of up to four users, who change their bits at will."""
+    """Exact divergence of composed shuffles of up to four users, with arbitrary changes of bits."""
     p: Law = {(): 1.0}
     q: Law = {(): 1.0}
     for _ in range(times):
@@ -549,7 +549,7 @@ def forget() -> None:
 
 
 def test_a_training_of_2000_reports_is_accounted_in_seconds() -> None:
-    """From nothing remembered; the second time for nothing."""
+    """The first call starts with empty caches; the second one costs almost nothing."""
     for users in (1_000, 50_000):
         forget()
         start = time.process_time()
@@ -586,7 +586,7 @@ def test_clones_rounded_down_cost_little(
 )
 @pytest.mark.parametrize("times", [1, 5, 2000])
 def test_a_shuffle_of_millions_is_accounted_in_a_second(users: int, times: int) -> None:
-    """Processor time; more users still hide a user better, up to ten thousand millions."""
+    """Processor time; epsilon still falls with the number of users, up to 10^10 users."""
     start = time.process_time()
     found = epsilon_of(2.5, users, times, 1e-6)
     assert time.process_time() - start < 1.0
@@ -604,7 +604,7 @@ def test_the_pair_is_a_law_and_its_mirror() -> None:
 
 
 def test_more_than_a_million_shuffles_are_bounded_by_their_moments() -> None:
-    """A few per cent above their mean loss, which exceeds all else by far; and in a second."""
+    """A few per cent above the mean loss, which dominates, and computed within a second."""
     composed = epsilon_of(1.0, 100, 3000, 1e-6)
     forget()
     start = time.process_time()

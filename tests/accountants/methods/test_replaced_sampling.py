@@ -1,4 +1,4 @@
-"""Records drawn by themselves, one of them replaced: the law it rests on, by other routes."""
+"""Poisson samples with one record replaced: the pair and its proof, by independent routes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_it_is_not_what_presence_costs_and_no_moments_accountant_reads_it() -> N
 def test_under_laplace_noise_it_is_the_largest_ratio_of_two_densities(
     scale: float, rate: float
 ) -> None:
-    """x and x' in [-1, 1] and outputs on grids; group privacy would give twice, and is looser."""
+    """x and x' in [-1, 1] and outputs on grids; group privacy would give twice, which is looser."""
     x = np.linspace(-1, 1, 41)
     outputs = np.linspace(-3, 3, 601)[:, None]
     with np.errstate(divide="ignore"):

@@ -1,4 +1,4 @@
-"""A use that happens or not, and the adversary knows which: against its closed form."""
+"""Sampling that the adversary sees, against its closed form."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_it_is_the_event_at_rate_one_and_nothing_at_rate_zero(
 
 
 def test_bits_are_the_enumerated_mixture() -> None:
-    """Every outcome of four uses, each left out or told: the hockey stick by brute force."""
+    """Every outcome of four uses, each omitted or revealed: the divergence by brute force."""
     rate, p, q, uses = 0.4, 0.8, 0.2, 4
     one = np.array([(1 - rate), rate * p, rate * (1 - p)])
     other = np.array([(1 - rate), rate * q, rate * (1 - q)])

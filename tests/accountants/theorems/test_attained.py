@@ -1,4 +1,4 @@
-"""What is given away at least: against draws of the losses, and never above what is proved."""
+"""Attained epsilons: against draws of the losses, and never above the proved ones."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events.leaves import BitFlipDpEvent, PureDpEvent, ShuffledDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.theorems.neighbours import (
+    attained_assumptions,
     epsilon_attained,
-    shuffled_attained,
-    supposed,
+    shuffled_epsilon,
 )
 from fedrec_auditor.auditor.judging.accounting import all_accountants
 from tests.contracts.events import DELTAS, PRESENCE, SAMPLED, USES
 
 TIGHT = {"fixed size", "shuffled", "shuffled bits", "flip", "five buckets"}
-"""Not all: what is proved of these is larger than what is reached."""
+"""Events whose proved epsilon is larger than the attained one."""
 
 
 @pytest.mark.parametrize("name", USES)
@@ -52,7 +52,7 @@ def test_it_is_never_above_a_proof(name: str, count: int, delta: float) -> None:
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_draws_of_the_losses_show_as_much(name: str) -> None:
-    """The divergence at a little less than the epsilon, over 400,000 draws, is above delta."""
+    """The divergence slightly below the epsilon, estimated from 400,000 draws, is above delta."""
     sampled, delta = SAMPLED[name], 0.02
     epsilon = epsilon_attained(sampled.event, delta)
     assert epsilon > 0
@@ -98,21 +98,21 @@ def test_noise_that_doubles_have_no_room_for_shows_no_more_than_is_proved(
 
 
 def test_laplace_reports_tell_their_sign_through_a_shuffle() -> None:
-    """Its sign is a bit flipped with probability e^(-1/b)/2: less than the report."""
+    """The sign of a report is a bit flipped with probability e^(-1/b)/2: it reveals less."""
     flipped = math.exp(-1.0) / 2.0
     own = math.log((1.0 - flipped) / flipped)
     assert own < 2.0
-    assert shuffled_attained(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
-    assert shuffled_attained(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
+    assert shuffled_epsilon(flipped, flipped, 500, 3, 0.0) == pytest.approx(3 * own)
+    assert shuffled_epsilon(flipped, flipped, 500, 3, 1e-6) == pytest.approx(
         epsilon_attained(SelfComposedDpEvent(ShuffledDpEvent(own, 500), 3), 1e-6), rel=1e-9
     )
 
 
 def test_what_is_supposed_is_said() -> None:
-    assert supposed(GaussianDpEvent(1.0)) == ()
-    assert supposed(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
-        "what ZCDpEvent tells is left out",
-        "what PureDpEvent stands for is randomized response on a bit",
+    assert attained_assumptions(GaussianDpEvent(1.0)) == ()
+    assert attained_assumptions(ComposedDpEvent([ZCDpEvent(1.0), PureDpEvent(1.0)])) == (
+        "the leakage of ZCDpEvent is left out",
+        "PureDpEvent stands for randomized response on a bit",
     )
 
 

@@ -1,4 +1,4 @@
-"""The laws of growth against enumerated mechanisms, and the wrong ones against explicit pairs."""
+"""Conversion rules against enumerated mechanisms, and wrong rules against explicit pairs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def product(laws: list[Law]) -> Law:
 
 @st.composite
 def laws(draw: st.DrawFn, count: int) -> list[Law]:
-    """Any laws over a few outputs, some of them impossible here or there."""
+    """Any distributions over a few outputs, some of which may be impossible."""
     size = draw(st.integers(2, 4))
     weights = st.lists(
         st.one_of(st.just(0.0), st.floats(0.01, 1)), min_size=size, max_size=size
@@ -55,7 +55,7 @@ def laws(draw: st.DrawFn, count: int) -> list[Law]:
 def test_a_group_has_no_more_than_the_chain_of_its_changes(
     data: st.DataObject, size: int, epsilon: float
 ) -> None:
-    """A chain of any laws, each within (eps, delta) of the next, with delta computed exactly."""
+    """A chain of distributions, each within (eps, delta) of the next, with the exact delta."""
     chain = data.draw(laws(size + 1))
     delta = max(either_way(p, q, epsilon) for p, q in itertools.pairwise(chain))
     if delta >= 1.0:
@@ -81,7 +81,7 @@ def test_bits_flipped_together_have_exactly_the_group_epsilon(size: int, epsilon
 def test_a_composition_has_no_more_than_the_sums(
     data: st.DataObject, count: int, epsilon: float
 ) -> None:
-    """Unlike mechanisms of finitely many outputs, each within (eps, delta)."""
+    """Different mechanisms with finitely many outputs, each within (eps, delta)."""
     pairs = [data.draw(laws(2)) for _ in range(count)]
     delta = max(either_way(p, q, epsilon) for p, q in pairs)
     if delta >= 1.0:
@@ -93,7 +93,7 @@ def test_a_composition_has_no_more_than_the_sums(
 
 @given(st.integers(2, 8), st.floats(0.05, 3.0), st.sampled_from([1e-6, 1e-3, 0.1]))
 def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: float) -> None:
-    """The exact figure of composed randomized responses: reached, and never undercut."""
+    """The exact epsilon of composed randomized responses: attained, and never undercut."""
     zero, one = response(epsilon)
     p, q = product([zero] * count), product([one] * count)
     total, reached = Total(count, delta).forward(epsilon, 0.0)
@@ -102,7 +102,7 @@ def test_pure_epsilons_compose_optimally(count: int, epsilon: float, delta: floa
     assert hockey_stick(p, q, total) <= delta + 1e-12
     if total > 0:
         assert hockey_stick(p, q, total * (1 - 1e-6)) >= delta * (1 - 1e-5)
-    # With a delta of its own each part is charged as it is.
+    # A part with a delta of its own is charged unchanged.
     assert Total(count, delta).forward(epsilon, 1e-9)[0] == count * epsilon
 
 
@@ -116,7 +116,7 @@ def staircase(size: int, epsilon: float, delta: float) -> list[Law]:
 def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
     size: int, epsilon: float, delta: float
 ) -> None:
-    """One mechanism for every size: (eps, delta) for a change, and no better for the group."""
+    """One mechanism for every size: (eps, delta) for a change, and the rule is tight for groups."""
     chain = staircase(size, epsilon, delta)
     for p, q in itertools.pairwise(chain):
         assert either_way(p, q, epsilon) <= delta * (1 + 1e-9)
@@ -126,7 +126,7 @@ def test_the_groups_delta_is_attained_so_that_k_delta_is_wrong(
 
 
 def test_replacing_costs_one_plus_e_to_the_epsilon_times_delta() -> None:
-    """The paper's (2 eps, 2 delta) for replacement, broken: with a record, none, and another."""
+    """A counterexample to (2 eps, 2 delta) for replacement: a record, none, and another one."""
     epsilon, delta = 1.0, 1e-5
     one, none, other = staircase(2, epsilon, delta)
     assert either_way(one, none, epsilon) <= delta * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""Bounds carried between scopes: against enumerated mechanisms, and what cannot be carried."""
+"""Bounds converted between scopes, against enumerated mechanisms, and refused conversions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.statements import (
     Side,
     Sizes,
     Unit,
-    UnknownSize,
+    UnknownSizeError,
     Vantage,
     Witness,
 )
@@ -75,7 +75,7 @@ RULES = [
     ((ITEM, PRESENCE), (USER, REPLACE), Horizon.ROUND, 6 * E, grown(6), "all items"),
     ((ITEM, ANY), (USER, ANY), Horizon.TRAINING, 6 * E, grown(6), "all items"),
     ((ITEM, PRESENCE), (USER, PRESENCE), Horizon.ROUND, 6 * E, grown(6), "absent user"),
-    ((ITEM, PRESENCE), (ITEM, ANY), Horizon.ROUND, E, D, "there or not"),
+    ((ITEM, PRESENCE), (ITEM, ANY), Horizon.ROUND, E, D, "present or absent"),
     ((ITEM, PRESENCE), (ITEM, REPLACE), Horizon.ROUND, 2 * E, grown(2), "removal"),
     ((RATING, PRESENCE), (USER, PRESENCE), Horizon.TRAINING, 4 * E, grown(4), "absent user"),
     ((RATING, PRESENCE), (USER, REPLACE), Horizon.TRAINING, 8 * E, grown(8), "before or after"),
@@ -86,10 +86,10 @@ RULES = [
     ((USER, REPLACE), (RATING, PRESENCE), Horizon.ROUND, E, D, "longer"),
     ((USER, ANY), (USER, REPLACE), Horizon.ROUND, E, D, ""),
     ((REPORT, ANY), (USER, ANY), Horizon.REPORT, E, D, ""),
-    ((REPORT, ANY), (USER, ANY), Horizon.ROUND, 3 * E, 3 * D, "independent coins"),
-    ((REPORT, ANY), (USER, REPLACE), Horizon.TRAINING, 6 * E, 6 * D, "independent coins"),
-    ((COORDINATE, ANY), (USER, ANY), Horizon.ROUND, 5 * E, 5 * D, "independent coins"),
-    ((COORDINATE, ANY), (USER, ANY), Horizon.TRAINING, 10 * E, 10 * D, "independent coins"),
+    ((REPORT, ANY), (USER, ANY), Horizon.ROUND, 3 * E, 3 * D, "independent randomness"),
+    ((REPORT, ANY), (USER, REPLACE), Horizon.TRAINING, 6 * E, 6 * D, "independent randomness"),
+    ((COORDINATE, ANY), (USER, ANY), Horizon.ROUND, 5 * E, 5 * D, "independent randomness"),
+    ((COORDINATE, ANY), (USER, ANY), Horizon.TRAINING, 10 * E, 10 * D, "independent randomness"),
 ]
 
 
@@ -109,7 +109,7 @@ def test_the_table_of_units_and_adjacencies(
     assert words in " ".join(found.assumptions)
     assert found.assumptions[0] == "theirs"
     assert found.source.endswith("from: paper")
-    # And back: a lower bound of the whole is one of the worst part.
+    # In the opposite direction a lower bound of the whole is a lower bound of the worst part.
     back = convert(lower(epsilon, delta, after), before, SIZES)
     assert (back.epsilon, back.delta) == pytest.approx((E, D))
     assert back.side is Side.LOWER
@@ -125,7 +125,7 @@ def test_horizons_compose(low: str, high: str, count: int) -> None:
     before, after = scope(horizon=Horizon[low]), scope(horizon=Horizon[high])
     found = convert(upper(E, D, before), after, SIZES)
     assert (found.epsilon, found.delta) == pytest.approx((count * E, count * D))
-    assert "fresh coins" in " ".join(found.assumptions)
+    assert "fresh randomness" in " ".join(found.assumptions)
     assert f"basic composition, {count} times" in found.source
     assert convert(upper(E, D, after), before).epsilon == E
     assert convert(lower(E, D, before), after).epsilon == E
@@ -162,16 +162,16 @@ def test_one_report_of_fmf_ldp_becomes_a_training_of_a_user() -> None:
 def test_a_bit_carried_to_a_user_covers_enumerated_flips(
     epsilons: list[float], rounds: int, extra: int, share: float
 ) -> None:
-    """Bits with unlike epsilons, uploaded in every round: the exact delta of two users."""
-    most, items = max(epsilons), len(epsilons) + extra
+    """Bits with different epsilons, uploaded in every round: the exact delta of two users."""
+    largest, items = max(epsilons), len(epsilons) + extra
     truth = [1 / (1 + math.exp(-e)) for e in epsilons] * rounds
     p = q = np.ones(1)
     for right in truth:
         p = np.outer(p, [right, 1 - right]).ravel()
         q = np.outer(q, [1 - right, right]).ravel()
-    # One bit at epsilon a share of its own costs some delta.
-    part = share * most
-    top = 1 / (1 + math.exp(-most))
+    # One bit at its share of epsilon costs a positive delta.
+    part = share * largest
+    top = 1 / (1 + math.exp(-largest))
     delta = max(0.0, top - math.exp(part) * (1 - top))
     bound = upper(part, delta, scope(BIT, REPLACE, Horizon.TRAINING))
     sizes, asked = Sizes(items=items, rounds=rounds), scope(horizon=Horizon.TRAINING)
@@ -182,10 +182,10 @@ def test_a_bit_carried_to_a_user_covers_enumerated_flips(
         return
     exact = np.maximum(p - math.exp(carried.epsilon) * q, 0.0).sum()
     assert exact <= carried.delta + 1e-12
-    # A lower bound at the user's exact ratio is one that the worst bit really has.
+    # The worst bit really has the lower bound converted from the user's exact ratio.
     total = rounds * sum(epsilons)
     shown = convert(lower(total, where=asked), bound.scope, sizes)
-    assert shown.epsilon <= most + 1e-12
+    assert shown.epsilon <= largest + 1e-12
 
 
 REFUSED = [
@@ -194,14 +194,14 @@ REFUSED = [
     ((USER, REPLACE), (USER, ANY), "empty"),
     ((RATING, REPLACE), (RATING, PRESENCE), "published exactly"),
     ((RATING, REPLACE), (RATING, ANY), "published exactly"),
-    ((RATING, REPLACE), (USER, REPLACE), "not hidden"),
-    ((RATING, REPLACE), (ITEM, REPLACE), "not hidden"),
-    ((ITEM, REPLACE), (USER, ANY), "not hidden"),
+    ((RATING, REPLACE), (USER, REPLACE), "but not which"),
+    ((RATING, REPLACE), (ITEM, REPLACE), "but not which"),
+    ((ITEM, REPLACE), (USER, ANY), "but not which"),
     ((ITEM, ANY), (RATING, ANY), "is known to make"),
     ((ATTRIBUTE, ANY), (USER, ANY), "is known to make"),
-    ((REPORT, REPLACE), (USER, ANY), "of each part"),
-    ((REPORT, ANY), (USER, PRESENCE), "that one sends"),
-    ((BIT, ANY), (USER, PRESENCE), "that one sends"),
+    ((REPORT, REPLACE), (USER, ANY), "of a part"),
+    ((REPORT, ANY), (USER, PRESENCE), "that the user sends"),
+    ((BIT, ANY), (USER, PRESENCE), "that the user sends"),
     ((REPORT, ANY), (COORDINATE, ANY), "is known to make"),
 ]
 
@@ -218,7 +218,7 @@ def test_what_no_theorem_carries_is_refused_with_the_reason(
 
 
 def test_replacing_says_nothing_of_adding() -> None:
-    """The exact number of records: 0 under replacement, told apart for sure under add-remove."""
+    """The exact number of records: epsilon 0 under replacement, and infinite under add-remove."""
     records, published = (["a"], ["b"]), len
     assert published(records[0]) == published(records[1])
     assert published(records[0]) != published([])
@@ -250,7 +250,7 @@ def test_a_weaker_vantage_says_nothing_of_a_stronger_one() -> None:
 def test_a_size_that_is_missing_is_named(low: Scope, high: Scope, name: str) -> None:
     with pytest.raises(InputError, match=f"number of {name}"):
         convert(upper(E, where=low), high)
-    with pytest.raises(UnknownSize) as failure:
+    with pytest.raises(UnknownSizeError) as failure:
         convert(upper(E, where=low), high)
     assert failure.value.size == copy(failure.value).size == name
     with pytest.raises(InputError, match=f"number of {name}"):
@@ -266,7 +266,7 @@ def test_a_delta_that_grows_beyond_one_is_refused() -> None:
 
 @given(st.sampled_from(SCOPES), st.sampled_from(SCOPES))
 def test_what_is_covered_is_carried_unchanged(one: Scope, two: Scope) -> None:
-    """Up for a lower bound and down for an upper one, with nothing assumed and no size asked."""
+    """To wider scopes for lower bounds, to narrower ones for upper: no assumptions, no sizes."""
     if one.covers(two):
         for bound, after in ((upper(E, D, one), two), (lower(E, D, two), one)):
             found = convert(bound, after)

@@ -1,4 +1,4 @@
-"""A sample of fixed size under replacement: known brackets, and the laws they rest on."""
+"""A sample of fixed size under replacement: both bounds, and the pairs on which they rest."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above, fix
 
 
 @pytest.mark.parametrize(
-    ("sample", "n_users", "low", "high"),
-    [(30, 4800, 1.298, 1.524), (15, 760, 4.382, 5.235)],
+    ("sample", "n_users", "low", "high"), [(30, 4800, 1.298, 1.524), (15, 760, 4.382, 5.235)]
 )
 def test_the_truth_of_the_privrec_tables(
     sample: int, n_users: int, low: float, high: float
@@ -41,12 +40,10 @@ def test_the_truth_of_the_privrec_tables(
 
 
 def test_the_reached_figure_is_the_librarys_for_poisson() -> None:
-    """The same pair of laws, through dp-accounting."""
+    """The epsilon of this pair of distributions by dp-accounting."""
     rate, noise, rounds = 0.02, 1.2, 300
     other = library.from_gaussian_mechanism(
-        noise,
-        sampling_prob=rate,
-        value_discretization_interval=1e-4,
+        noise, sampling_prob=rate, value_discretization_interval=1e-4
     ).self_compose(rounds)
     for delta in (1e-8, 1e-5, 1e-2):
         below = fixed_size_below(
@@ -74,10 +71,7 @@ def curve_of(pair: Pair, edges: np.ndarray) -> Callable[[float], float]:
             ),
         ),
         (LaplacePair(1.5), lambda y: max(0.0, 1 - math.sqrt(y) * math.exp(-0.75))),
-        (
-            AtomicPair.pure(1.2),
-            lambda y: max(0.0, 0.768524783 - y * 0.231475217),
-        ),
+        (AtomicPair.pure(1.2), lambda y: max(0.0, 0.768524783 - y * 0.231475217)),
         (AtomicPair.of((0.0, 0.6), infinite=0.4), lambda y: 0.4 + max(0.0, 0.6 - 0.6 * y)),
     ],
 )
@@ -194,7 +188,7 @@ def test_nothing_can_be_had_without_noise_or_at_delta_zero() -> None:
 def test_no_noise_and_nothing_but_noise(
     multiplier: float, delta: float, truth: float, adjacency: Adjacency
 ) -> None:
-    """Without noise the one is seen if it is drawn, with chance 1e-6, and delta may hide that."""
+    """Without noise a record is revealed if drawn, with probability 1e-6, which delta may cover."""
     for bound in (fixed_size_above, fixed_size_below):
         found = bound(
             n_users=10**6,

@@ -1,4 +1,4 @@
-"""What a change of one record, or of several, makes of an event."""
+"""The event of an adjacency, for one record or several."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.neighbours import (
     epsilon_attained,
+    event_under,
     fixed_size_above,
-    of_group,
-    under,
+    group_event,
 )
 from tests.contracts.events import PRESENCE, REPLACED
 
@@ -80,15 +80,15 @@ MIXTURE = MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5))
 def test_what_an_adjacency_asks(
     event: DpEvent, present: DpEvent, replaced: DpEvent | str | None
 ) -> None:
-    assert under(event, Adjacency.ADD_REMOVE) == present
+    assert event_under(event, Adjacency.ADD_REMOVE) == present
     expected = LaplaceDpEvent(1.5) if replaced == "half" else replaced
-    assert under(event, Adjacency.REPLACE) == expected
+    assert event_under(event, Adjacency.REPLACE) == expected
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE])
 def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> None:
-    """With the noise of a replacement: half the multiplier."""
-    event = under(SelfComposedDpEvent(FIXED, 50), adjacency)
+    """The noise is that of a replacement: half the multiplier."""
+    event = event_under(SelfComposedDpEvent(FIXED, 50), adjacency)
     scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
     found = Pld().bound(event, delta=1e-5, scope=scope).epsilon
     expected = fixed_size_above(
@@ -98,25 +98,25 @@ def test_a_fixed_sample_costs_what_its_theorem_says(adjacency: Adjacency) -> Non
 
 
 def test_a_group_moves_a_sum_as_many_times_as_far() -> None:
-    assert of_group(GAUSSIAN, 4) == GaussianDpEvent(0.5)
-    assert of_group(LAPLACE, 3) == LaplaceDpEvent(1.0)
-    assert of_group(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
+    assert group_event(GAUSSIAN, 4) == GaussianDpEvent(0.5)
+    assert group_event(LAPLACE, 3) == LaplaceDpEvent(1.0)
+    assert group_event(ComposedDpEvent([GAUSSIAN, SelfComposedDpEvent(LAPLACE, 2)]), 2) == (
         ComposedDpEvent([GaussianDpEvent(1.0), SelfComposedDpEvent(LaplaceDpEvent(1.5), 2)])
     )
-    assert of_group(FIXED, 2) is None
-    assert of_group(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
+    assert group_event(FIXED, 2) is None
+    assert group_event(ComposedDpEvent([GAUSSIAN, FIXED]), 2) is None
 
 
 def test_a_sampled_group_is_in_with_as_many_as_are_drawn() -> None:
-    event = of_group(SAMPLED, 2)
+    event = group_event(SAMPLED, 2)
     assert isinstance(event, MixtureOfGaussiansDpEvent)
     assert (event.standard_deviation, event.sensitivities) == (2.0, (0.0, 1.0, 2.0))
     assert event.sampling_probs == pytest.approx((0.81, 0.18, 0.01))
 
 
 def test_a_replacement_is_half_the_multiplier_for_another_library_too() -> None:
-    """dp-accounting 0.6.0: its PLD accountant says so; its RDP accountant forgets it."""
-    event = under(GaussianDpEvent(1.0), Adjacency.REPLACE)
+    """dp-accounting 0.6.0: its PLD accountant halves the multiplier, its RDP accountant not."""
+    event = event_under(GaussianDpEvent(1.0), Adjacency.REPLACE)
     exact = Pld().bound(event, delta=1e-5, scope=REPLACED).epsilon
     theirs = {}
     for kind in (PLDAccountant, RdpAccountant):
@@ -143,7 +143,7 @@ def test_two_gaussians_on_one_sample_are_what_a_grid_of_both_messages_says(
         return (1 - rate) * still + rate * moved
 
     away = density(-1.0 if adjacency is Adjacency.REPLACE else 0.0)
-    known = under(event, adjacency)
+    known = event_under(event, adjacency)
     assert known is not None
     scope = REPLACED if adjacency is Adjacency.REPLACE else PRESENCE
     found = Pld().bound(known, delta=1e-3, scope=scope).epsilon

@@ -1,4 +1,4 @@
-"""What shuffles reach at least, and users who are no cover."""
+"""Attained epsilons of shuffles, and users who do not hide others."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def proved(local: float, users: int, times: int, delta: float, *, binary: bool =
 
 
 def reached(local: float, users: int, times: int, delta: float) -> float:
-    """Of two worlds in which all others hold the opposite bit: a lower bound."""
+    """A lower bound by two worlds in which all other users have the opposite bit."""
     return exact_lower_bound(Repeated(Shuffled(local, users), times), SHUFFLED, delta).epsilon
 
 
 def ones(local: float, bits: tuple[int, ...]) -> np.ndarray:
-    """Law of the number of ones reported, by enumeration of all reports."""
+    """Distribution of the number of ones, by enumeration of all reports."""
     right = 1 / (1 + math.exp(-local))
     law = np.zeros(len(bits) + 1)
     for reports in itertools.product((0, 1), repeat=len(bits)):
@@ -78,7 +78,7 @@ def test_the_lower_bound_is_what_two_enumerated_worlds_show(
 def test_the_lower_bound_never_exceeds_what_is_proved(
     users: int, times: int, local: float, delta: float
 ) -> None:
-    """Neither for bits nor for reports of any kind."""
+    """This holds for bits and for arbitrary reports."""
     low = reached(local, users, times, delta)
     assert low <= proved(local, users, times, delta) * (1 + 1e-9)
     assert low <= proved(local, users, times, delta, binary=False) * (1 + 1e-9)
@@ -103,7 +103,7 @@ def test_the_range_of_fmf_ldps_training(
 
 
 def test_the_lower_bound_is_within_three_in_a_thousand_of_the_library() -> None:
-    """The same two worlds at 50,000 users, 500 times, from above by dp-accounting: 1.39."""
+    """These two worlds at 50,000 users, 500 times, from above by dp-accounting: 1.39."""
     law, counts = Shuffled(2.5, 50_000), np.arange(3000, 4600)
     upper, lower = (
         {int(c): float(p) for c, p in zip(counts, law.log_prob(counts, corner), strict=True)}
@@ -122,7 +122,7 @@ def test_the_lower_bound_is_within_three_in_a_thousand_of_the_library() -> None:
 @pytest.mark.parametrize("users", [10**6, pytest.param(10**9, marks=pytest.mark.calibration)])
 @pytest.mark.parametrize("times", [1, 5, 2000])
 def test_millions_of_users_reach_less_within_a_second(users: int, times: int) -> None:
-    """Less than is proved, by the square root of their number about; in processor time."""
+    """Below the proof, by about the square root of the number of rounds; in processor time."""
     start = time.process_time()
     low = reached(2.5, users, times, 1e-6)
     assert time.process_time() - start < 3.0
@@ -137,7 +137,7 @@ def test_at_delta_0_nothing_is_gained() -> None:
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
 @pytest.mark.parametrize(("local", "times"), [(0.25, 2000), (1.0, 50), (2.5, 2000), (3.0, 3)])
 def test_alone_it_is_randomized_response(local: float, times: int, delta: float) -> None:
-    """An exact sum, also where a loss of thousands has a probability below the doubles."""
+    """An exact sum, also if a loss of thousands has a probability below the smallest double."""
     truth = response(local)(times, delta)
     assert truth * (1 - 1e-3) <= reached(local, 1, times, delta) <= truth * (1 + 1e-12)
 
@@ -151,14 +151,15 @@ def test_loud_reports_do_not_overflow(epsilon: float) -> None:
 def test_who_tells_its_report_leaves_a_shuffle_of_the_others(
     silent: int, telling: int, local: float, epsilon: float
 ) -> None:
-    """Reports known one by one and the pool of all, against the pool of the silent alone."""
+    """Revealed reports and the pool of all, against the pool of the users who do not collude."""
     right = 1 / (1 + math.exp(-local))
     worlds = []
     for bit in (1, 0):
         known = np.ones(1)
         for _ in range(telling):
             known = np.outer(known, [right, 1 - right]).ravel()
-        # The pool of all says, beside the known reports, how many ones the silent sent.
+        # Given the revealed reports, the pool of all determines the number of ones of the other
+        # users.
         worlds.append(np.outer(known, ones(local, (bit,) + (0,) * (silent - 1))).ravel())
     alone = [ones(local, (bit,) + (0,) * (silent - 1)) for bit in (1, 0)]
     seen, left = (hockey_stick(one, two, epsilon) for one, two in (worlds, alone))

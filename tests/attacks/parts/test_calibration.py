@@ -1,4 +1,4 @@
-"""Evidence that shadows or popularity refute is weakened to what it is worth, no other."""
+"""Calibration weakens only evidence that shadows or popularity refute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.calibration import WHOLE, calibrated, calibrated_evidence, scales
+from fedrec_auditor.attacks.parts.calibration import WHOLE, calibrate_readers, calibrated, scales
 from fedrec_auditor.attacks.readers.base import SURE, Evidence
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
@@ -25,61 +25,61 @@ HELD = np.random.default_rng(0).random((USERS, ITEMS)) < SHARES
 
 
 def bits(epsilon: float) -> NDArray[np.float64]:
-    """What randomized response of each entry says: log-likelihood ratios, +-epsilon."""
+    """Log-likelihood ratios +-epsilon of randomized response of each entry."""
     truth = np.random.default_rng(1).random(HELD.shape) < np.exp(epsilon) / (1 + np.exp(epsilon))
     return np.where(truth == HELD, epsilon, -epsilon)
 
 
-def told(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
+def calibrate(ratio: NDArray[np.float64], odds: NDArray[np.float64] = ODDS) -> NDArray[np.float64]:
     found = calibrated(Evidence(users=np.arange(USERS), log_ratio=ratio), odds).log_ratio
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, SURE])
-def test_ratios_that_are_true_stay_as_they_are(epsilon: float) -> None:
+def test_correct_ratios_stay_unchanged(epsilon: float) -> None:
     ratio = bits(epsilon)
-    assert told(ratio) is ratio
+    assert calibrate(ratio) is ratio
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
-def test_what_is_too_sure_is_told_for_what_it_is(epsilon: float) -> None:
+def test_overconfident_ratios_are_scaled_to_their_value(epsilon: float) -> None:
     said: list[str] = []
     evidence = Evidence(users=np.arange(USERS), log_ratio=np.sign(bits(epsilon)) * SURE)
     found = calibrated(evidence, ODDS, said.append).log_ratio
     assert found is not None
     assert np.abs(found) == pytest.approx(epsilon, abs=0.25)
-    assert said == ["Evidence is weakened to what popularity allows, which refutes more."]
+    assert said == ["Evidence is weakened to the strength that the popularity of items supports."]
 
 
 @pytest.mark.parametrize("scale", [3.0, SURE])
-def test_what_is_sure_of_noise_says_nothing(scale: float) -> None:
-    assert np.abs(told(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
+def test_confident_ratios_of_noise_are_scaled_to_nothing(scale: float) -> None:
+    assert np.abs(calibrate(scale * np.random.default_rng(2).normal(size=HELD.shape))).max() < 0.3
 
 
-def test_the_other_way_round_is_no_evidence() -> None:
-    assert not told(-np.sign(bits(1.0)) * SURE).any()
+def test_reversed_evidence_is_scaled_to_nothing() -> None:
+    assert not calibrate(-np.sign(bits(1.0)) * SURE).any()
 
 
-def test_what_is_proved_stays_and_items_of_no_known_share_are_told_like_others() -> None:
+def test_proved_entries_stay_and_items_of_unknown_share_are_scaled_too() -> None:
     ratio, odds = np.sign(bits(1.0)) * SURE, ODDS.copy()
     ratio[:, :3], ratio[:, 3] = np.where(HELD[:, :3], np.inf, -np.inf), np.inf
     odds[::2] = np.nan
-    found = told(ratio, odds)
+    found = calibrate(ratio, odds)
     np.testing.assert_array_equal(found[:, :4], ratio[:, :4])
     assert np.abs(found[:, 4:]) == pytest.approx(1.0, abs=0.3)
-    assert told(ratio[:, :4], odds[:4]) is not None
+    assert calibrate(ratio[:, :4], odds[:4]) is not None
 
 
-def test_evidence_without_a_known_share_is_left() -> None:
+def test_evidence_without_a_known_share_stays_unchanged() -> None:
     ratio = np.full((USERS, ITEMS), SURE)
-    assert told(ratio, np.full(ITEMS, np.nan)) is ratio
+    assert calibrate(ratio, np.full(ITEMS, np.nan)) is ratio
     proved = np.full((USERS, ITEMS), np.inf)
-    assert told(proved) is proved
+    assert calibrate(proved) is proved
 
 
 def test_items_of_equal_shares_refute_nothing() -> None:
-    """Then popularity says nothing of a score, and last bits must not decide."""
+    """Popularity is then uninformative about scores, and rounding must not decide."""
     held = np.random.default_rng(3).permuted(
         np.tile(np.arange(40)[:, None] < 8, (1, ITEMS)), axis=0
     )
@@ -113,7 +113,7 @@ class FlippingDevice:
 def of_stated(
     stated: float, true: float = 1.0, **code: Any
 ) -> tuple[Evidence, Evidence, tuple[str, ...]]:
-    """Evidence before and after calibration of bits, and what is said of it."""
+    """Evidence of bits before and after calibration, and the notes about it."""
     device = FlippingDevice(true)
     round_ = Round(None, device(HELD[:300], None, np.random.default_rng(4)))
     channel = Flip(expit(stated), expit(-stated))
@@ -121,11 +121,11 @@ def of_stated(
     public = {"channel": channel, "popularity": HELD.mean(axis=0), "client": client}
     view = view_of(round_, users=300, items=ITEMS, **public)
     users = np.arange(300)
-    return reading.evidence(view, users), calibrated_evidence(view, users), tuple(view.how)
+    return reading.evidence(view, users), calibrate_readers(view, users), tuple(view.how)
 
 
 @pytest.mark.parametrize("true", [0.2, 1.0, 3.0])
-def test_evidence_that_shadows_bear_out_stays_to_the_last_bit(true: float) -> None:
+def test_evidence_that_shadows_support_stays_bit_by_bit(true: float) -> None:
     before, after, how = of_stated(true, true)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
@@ -134,19 +134,19 @@ def test_evidence_that_shadows_bear_out_stays_to_the_last_bit(true: float) -> No
 
 
 @pytest.mark.parametrize("factor", [2.0, 4.0])
-def test_evidence_that_is_too_sure_by_a_factor_is_scaled_back(factor: float) -> None:
-    """A reader that is told of less noise than the devices add is as sure as their code allows."""
+def test_evidence_that_is_too_large_by_a_factor_is_scaled_back(factor: float) -> None:
+    """A reader that assumes too little noise is scaled to the noise of the devices' code."""
     before, after, how = of_stated(factor)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(np.sign(after.log_ratio), np.sign(before.log_ratio))
     assert np.abs(before.log_ratio) == pytest.approx(factor)
     assert np.abs(after.log_ratio) == pytest.approx(1.0, abs=0.1)
-    assert how == ("Evidence is weakened to what shadows of the devices' code bear out.",)
+    assert how == ("Evidence is weakened to the strength that simulated users support.",)
 
 
-def test_activity_that_evidence_does_not_tell_is_scaled_to_nothing() -> None:
-    """Also where the ratios are right, and entries that are proved have no part in either scale."""
+def test_activity_without_support_by_evidence_is_scaled_to_nothing() -> None:
+    """This holds also for correct ratios; proved entries do not influence either scale."""
     rng = np.random.default_rng(5)
     ratio = bits(1.0)
     noise = rng.normal(scale=2.0, size=USERS)
@@ -159,24 +159,24 @@ def test_activity_that_evidence_does_not_tell_is_scaled_to_nothing() -> None:
     assert scales(evidence, HELD, ODDS) == WHOLE
 
 
-def test_shadows_whose_messages_are_not_read_scale_nothing() -> None:
+def test_shadows_with_unread_messages_scale_nothing() -> None:
     before, after, _ = of_stated(1.0, kind=Kind.CHANGE)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     np.testing.assert_array_equal(after.log_ratio, before.log_ratio)
 
 
-def test_popularity_bears_out_evidence_against_shadows_that_are_unlike_users() -> None:
+def test_popularity_supports_evidence_against_shadows_unlike_users() -> None:
     before, after, how = of_stated(3.0, 3.0, epsilon=0.2)
     assert before.log_ratio is not None
     assert after.log_ratio is not None
     bent = before.log_ratio / (1 + np.abs(before.log_ratio) / 16)
     np.testing.assert_allclose(after.log_ratio, bent, rtol=1e-6)
-    assert how == ("Popularity bears out evidence that shadows of code refute.",)
+    assert how == ("Popularity supports evidence that simulated users refute.",)
 
 
-def test_ratios_that_are_too_sure_for_how_often_they_are_wrong_are_bent() -> None:
-    """A weak report and, of every tenth pair, a sure one that is wrong once in ten times."""
+def test_large_ratios_that_are_often_wrong_are_bent() -> None:
+    """A weak report and, for every tenth pair, a confident one that is wrong once in ten times."""
     rng = np.random.default_rng(6)
     wrong = rng.random(HELD.shape) < 0.1
     sure = np.where(HELD ^ wrong, SURE, -SURE)

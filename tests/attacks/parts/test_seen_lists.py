@@ -1,4 +1,4 @@
-"""What is seen of lists, against a count entry by entry, and messages read without fillings."""
+"""Statistics of lists, compared with a count entry by entry, without padding of lists."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrec_auditor.attacks.parts.item_features import TENTHS, SeenLists, seen_codes
+from fedrec_auditor.attacks.parts.item_features import TENTHS, ListStatistics, seen_codes
 from fedrec_auditor.attacks.readers.listed_items import _Classes
-from fedrec_auditor.targets.components import NOTHING, Component, Dense, Kind
+from fedrec_auditor.targets.components import LIST_PADDING, Component, Dense, Kind
 from fedrec_auditor.targets.transcript import View
 from tests.attacks.made import sent, view_of
 
@@ -26,17 +26,17 @@ rounds = st.lists(
 
 
 def messages(each: list[List]) -> dict[str, Component]:
-    """A list of codes, times 3, and the numbers beside it."""
-    codes, numbers = np.full((len(each), WIDTH), NOTHING), np.zeros((len(each), WIDTH))
+    """Lists of codes, times 3, and a number for each entry."""
+    codes, numbers = np.full((len(each), WIDTH), LIST_PADDING), np.zeros((len(each), WIDTH))
     for client, entries in enumerate(each):
         codes[client, : len(entries)] = [3 * code for code, _ in entries]
         numbers[client, : len(entries)] = [number for _, number in entries]
     return {"list": Dense(codes, Kind.CODES), "number": Dense(numbers, Kind.RATINGS)}
 
 
-def made(told: list[dict[int, List]], numbers: bool) -> View:
+def made(logs: list[dict[int, List]], numbers: bool) -> View:
     made_of = []
-    for one in told:
+    for one in logs:
         users = sorted(one)
         parts = messages([one[user] for user in users])
         if not numbers:
@@ -46,11 +46,11 @@ def made(told: list[dict[int, List]], numbers: bool) -> View:
 
 
 def by_entry(
-    told: list[dict[int, List]], numbers: bool, turned: bool
+    logs: list[dict[int, List]], numbers: bool, turned: bool
 ) -> dict[tuple[int, int], list[tuple[int, int, int, bool]]]:
-    """Of each user and code, by rounds: its place, either tenth, and whether it is there again."""
+    """Position, both tenths and repetition of each user and code, by rounds."""
     found: dict[tuple[int, int], list[tuple[int, int, int, bool]]] = {}
-    for one in told:
+    for one in logs:
         for user, entries in one.items():
             times = Counter(code for code, _ in entries)
             mine = {code: number for code, number in reversed(entries) if code < CODES}
@@ -65,14 +65,14 @@ def by_entry(
 
 
 @given(rounds, st.booleans(), st.booleans())
-def test_lists_are_counted_as_entry_by_entry(
-    told: list[dict[int, List]], numbers: bool, turned: bool
+def test_lists_are_counted_like_by_a_loop(
+    logs: list[dict[int, List]], numbers: bool, turned: bool
 ) -> None:
-    view = made(told, numbers)
-    seen = SeenLists.of(view, "list", 3 * np.arange(CODES), np.arange(USERS), turned)
-    expected = by_entry(told, numbers, turned)
+    view = made(logs, numbers)
+    seen = ListStatistics.of(view, "list", 3 * np.arange(CODES), np.arange(USERS), turned)
+    expected = by_entry(logs, numbers, turned)
     for user in range(USERS):
-        took_part = [one[user] for one in told if user in one]
+        took_part = [one[user] for one in logs if user in one]
         assert seen.rounds[user, 0] == len(took_part)
         order = [[code for code, _ in entries if code < CODES] for entries in took_part]
         assert seen.size[user] == max((len(set(each)) for each in order), default=0)
@@ -91,20 +91,20 @@ def test_lists_are_counted_as_entry_by_entry(
         for kind in (0, 1):
             held = Counter(entry[1 + kind] for entry in expected[key])
             assert counts[kind].tolist() == [held[tenth] for tenth in range(TENTHS)]
-    listed = {3 * code for one in told for entries in one.values() for code, _ in entries}
+    listed = {3 * code for one in logs for entries in one.values() for code, _ in entries}
     assert seen_codes(view, "list").tolist() == sorted(listed)
 
 
 @given(rounds, st.integers(0, 2**32))
-def test_what_tenths_tell_is_that_of_all_their_entries(
-    told: list[dict[int, List]], seed: int
+def test_evidence_of_tenths_is_that_of_all_their_entries(
+    logs: list[dict[int, List]], seed: int
 ) -> None:
-    """The shares, correlation and sums of ``_Classes`` by one number an entry of each list."""
-    seen = SeenLists.of(made(told, True), "list", 3 * np.arange(CODES), np.arange(USERS))
+    """The shares, correlation and sums of ``_Classes``, computed from each entry of each list."""
+    seen = ListStatistics.of(made(logs, True), "list", 3 * np.arange(CODES), np.arange(USERS))
     mine = np.random.default_rng(seed).random((USERS, CODES))
     often = (seen.once + seen.more).ravel()[seen.key]
-    classes = _Classes.maximised(seen, mine, np.ones(3), often)
-    by_code = by_entry(told, True, False)
+    classes = _Classes.maximise(seen, mine, np.ones(3), often)
+    by_code = by_entry(logs, True, False)
     whose = [key for key in by_code for _ in by_code[key]]
     entries = np.array([entry[1:3] for key in by_code for entry in by_code[key]]).reshape(-1, 2)
     weight = np.array([mine[key] for key in whose])
@@ -114,19 +114,19 @@ def test_what_tenths_tell_is_that_of_all_their_entries(
             shares[0, kind, tenth] += each
             shares[1, kind, tenth] += 1 - each
     shares /= shares.sum(axis=2, keepdims=True)
-    np.testing.assert_allclose(classes.told, np.log(shares[0] / shares[1]), atol=1e-9)
+    np.testing.assert_allclose(classes.log_ratios, np.log(shares[0] / shares[1]), atol=1e-9)
     mean = shares[:, 1] @ np.arange(TENTHS)
     apart = entries[:, 1] - np.where(weight > 0.5, *mean)
     same = np.array([[one == other for other in whose] for one in whose]).reshape(2 * (len(whose),))
     np.fill_diagonal(same, False)
     if same.any():
         alike = apart @ same @ apart / same.sum() / np.mean(apart**2)
-        assert classes.alike == pytest.approx(np.clip(alike, 0, 1), abs=1e-9)
-    summed = classes.where(seen, often)
+        assert classes.correlation == pytest.approx(np.clip(alike, 0, 1), abs=1e-9)
+    summed = classes.sum_tenths(seen, often)
     for user in range(USERS):
         for code in range(CODES):
             held = by_code.get((user, code), [])
-            place = sum(classes.told[0, entry[1]] for entry in held)
-            number = sum(classes.told[1, entry[2]] for entry in held)
-            number /= 1 + max(len(held) - 1, 0) * classes.alike
+            place = sum(classes.log_ratios[0, entry[1]] for entry in held)
+            number = sum(classes.log_ratios[1, entry[2]] for entry in held)
+            number /= 1 + max(len(held) - 1, 0) * classes.correlation
             assert summed[user, code] == pytest.approx(place + number, abs=1e-9)

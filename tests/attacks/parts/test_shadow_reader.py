@@ -1,4 +1,4 @@
-"""Messages of which no reader knows the form, read by running the devices' code on shadows."""
+"""Messages of unknown form, read by running the devices' code on simulated users."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.shadow_reader import FEWEST, SECONDS, ShadowReader
+from fedrec_auditor.attacks.parts.shadow_reader import MIN_SHADOWS, SECONDS, ShadowReader
 from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.row_order import SimulatedClient
 from fedrec_auditor.targets.components import Dense, Kind
@@ -29,7 +29,7 @@ Parts = dict[str, NDArray[np.generic]]
 
 @dataclass(eq=False)
 class Device:
-    """Sends what ``message`` makes of the items met, and counts its messages."""
+    """A device that sends ``message`` of its items, and counts its messages."""
 
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts]
     seconds: float = 0.1
@@ -48,34 +48,34 @@ class Device:
 
 
 def listed(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Identifiers of one's own items before those of others, nothing beside them."""
+    """Identifiers of own items before those of others, without numbers."""
     others = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))
     return {"ids": np.concatenate([items, [-1], others])[:LENGTH]}
 
 
 def scored(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """In any order, with a score each, and those of one's own items above the others."""
+    """Identifiers in any order, with scores that are higher for own items."""
     ids = rng.permutation(np.append(items, rng.permutation(np.setdiff1d(np.arange(ITEMS), items))))
     score = np.where(np.isin(ids, items), 0.7, 0.5) + 0.1 * rng.random(ITEMS)
     return {"ids": ids, "scores": score}
 
 
 def coded(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """A code each, by a function that everybody can compute, among codes of nothing."""
+    """A code per own item, by a public function, among random codes."""
     codes = rng.integers(2**40, 2**41, size=LENGTH)
     codes[: len(items)] = (items + 7) * 2_654_435_761 % 2**39
     return {"codes": rng.permutation(codes)}
 
 
 def bloom(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Three bits an item, among which others set theirs."""
+    """A Bloom filter: three bits per own item, with some bits of other items."""
     bits = np.zeros(400, np.bool_)
     bits[(items[:, None] * [7, 13, 101] + [3, 50, 11]) % 400] = True
     return {"bits": bits}
 
 
 def sketched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """How many items are counted in each cell of three rows."""
+    """A count-min sketch: number of own items in each cell of three rows."""
     cells = np.zeros((3, 150), np.int64)
     for row, factor in enumerate((7, 13, 101)):
         np.add.at(cells[row], (items * factor + 3) % 150, 1)
@@ -86,25 +86,25 @@ ORDERS = np.random.default_rng(5).random((ITEMS, 100)).argsort(axis=0)
 
 
 def signed(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Of each of many orders of all items, where the first of one's own stands (MinHash)."""
+    """MinHash: position of the first own item in each of many orders of all items."""
     return {"signature": ORDERS[items].min(axis=0)}
 
 
 def flipped(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """A bit an item, wrong in one of four."""
+    """One bit per item, wrong with probability 1/4."""
     bits = np.isin(np.arange(ITEMS), items) ^ (rng.random(ITEMS) < 0.25)
     return {"bits": bits.astype(np.int8)}
 
 
 def named_beside(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """A table whose own rows move a little less than noise does, and own items first in a list."""
+    """A table whose own rows move a little less than the noise, and a list of own items first."""
     table = rng.normal(size=(ITEMS, 4))
     table[items] += 1.0
     return {"item": table} | listed(items, rng)
 
 
 def with_decoys(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Ratings of one's own items, and of as many others, which are better."""
+    """Ratings of own items, and higher ratings of as many other items."""
     sent = np.zeros(ITEMS)
     sent[items] = rng.random(len(items)) + 0.1
     decoys = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))[: len(items)]
@@ -113,7 +113,7 @@ def with_decoys(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
 
 
 def touched(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
-    """Rows of one's own items and of twice as many others, drawn anew for each message."""
+    """Rows of own items and of twice as many others, drawn anew for each message."""
     others = rng.permutation(np.setdiff1d(np.arange(ITEMS), items))[: 2 * len(items)]
     table = np.zeros((ITEMS, 3))
     rows = np.concatenate([items, others])
@@ -152,7 +152,7 @@ def test_plain_histories_are_read_in_any_form(
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts], least: float
 ) -> None:
     seen = view(Device(message))
-    (reader,) = reading.reading(seen)
+    (reader,) = reading.readers_of(seen)
     assert isinstance(reader, ShadowReader)
     guess = sets_of(seen)
     assert metrics.set_f1(guess, histories()).mean() >= least
@@ -169,8 +169,8 @@ def test_messages_of_several_rounds_are_intersected() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_what_is_learned_is_the_likelihood_ratio(rounds: int) -> None:
-    """Of bits it is known: that of each round, added up."""
+def test_the_learned_evidence_is_the_likelihood_ratio(rounds: int) -> None:
+    """The ratio of bits is known: the sum over the rounds."""
     seen = view(Device(flipped), rounds)
     found = ShadowReader().read(seen, np.arange(USERS)).log_ratio
     assert found is not None
@@ -185,12 +185,12 @@ def test_what_is_learned_is_the_likelihood_ratio(rounds: int) -> None:
 @pytest.mark.parametrize(
     ("message", "kind"), [(named_beside, Kind.GRADIENT), (with_decoys, Kind.RATINGS)]
 )
-def test_others_devices_are_read_beyond_what_their_form_tells(
+def test_third_party_devices_are_read_better_than_by_their_form(
     message: Callable[[NDArray[np.intp], np.random.Generator], Parts], kind: Kind
 ) -> None:
     def f1(others: bool) -> float:
         seen = view(Device(message, kind=kind, others=others))
-        assert isinstance(reading.reading(seen)[0], ShadowReader) == others
+        assert isinstance(reading.readers_of(seen)[0], ShadowReader) == others
         guess = sets_of(seen)
         return float(metrics.set_f1(guess, histories()).mean())
 
@@ -198,25 +198,25 @@ def test_others_devices_are_read_beyond_what_their_form_tells(
     assert f1(others=True) > 0.95
 
 
-def test_where_a_reader_makes_no_mistake_nothing_is_learned() -> None:
+def test_nothing_is_learned_if_a_reader_makes_no_mistake() -> None:
     def bits(items: NDArray[np.intp], rng: np.random.Generator) -> Parts:
         return {"bits": np.isin(np.arange(ITEMS), items).astype(np.int8)}
 
     device = Device(bits, kind=Kind.BITS)
-    told = reading.evidence(view(device), np.arange(USERS)).log_ratio
-    assert told is not None
-    assert ((told > 0) == histories()).all()
-    assert device.sent[1:] == [FEWEST]
+    ratio = reading.evidence(view(device), np.arange(USERS)).log_ratio
+    assert ratio is not None
+    assert ((ratio > 0) == histories()).all()
+    assert device.sent[1:] == [MIN_SHADOWS]
 
 
-def test_noise_tells_nothing() -> None:
+def test_noise_gives_no_evidence() -> None:
     found = ShadowReader().read(view(Device(noise), 2), np.arange(USERS)).log_ratio
     assert found is not None
     assert found.std() < 0.3
     assert abs(roc_auc_score(histories().ravel(), found.ravel()) - 0.5) < 0.05
 
 
-def test_a_user_is_read_alike_alone_and_among_others_and_once_is_learned() -> None:
+def test_evidence_does_not_depend_on_the_request_and_is_learned_once() -> None:
     device = Device(scored)
     seen = view(device, 2)
     among = ShadowReader().read(seen, np.arange(USERS)).log_ratio
@@ -229,14 +229,14 @@ def test_a_user_is_read_alike_alone_and_among_others_and_once_is_learned() -> No
     np.testing.assert_array_equal(ShadowReader().read(again, np.arange(USERS)).log_ratio, among)
 
 
-def test_of_slow_devices_few_messages_are_made() -> None:
+def test_slow_devices_are_simulated_less_often() -> None:
     device = Device(noise, seconds=SECONDS)
     ShadowReader().read(view(device), np.arange(USERS))
-    assert device.sent[1:] == [FEWEST, FEWEST]
+    assert device.sent[1:] == [MIN_SHADOWS, MIN_SHADOWS]
 
 
 def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
-    """AUC of what is read of a wrapped client's messages, and how it says that it is read."""
+    """AUC of the evidence on a wrapped client's messages, and the notes about it."""
     held = Interactions.of(histories().astype(np.float32))
     system = WrappedSystem(client=client)
     sent = system.upload(held, None, np.random.default_rng(4))
@@ -248,7 +248,7 @@ def read_of_own(client: Callable[..., object]) -> tuple[float, list[str]]:
 
 
 def failing(fails: Callable[[History], bool]) -> Callable[..., object]:
-    """Scores of all items in any order; an error at histories that no user has."""
+    """A client that sends scores of all items, but raises at histories that ``fails`` selects."""
 
     def client(history: History, model: object, rng: np.random.Generator) -> Parts:
         rng.choice(np.zeros(0 if fails(history) else 1), 1)
@@ -257,12 +257,12 @@ def failing(fails: Callable[[History], bool]) -> Callable[..., object]:
     return client
 
 
-def test_made_up_histories_are_as_long_as_users() -> None:
+def test_simulated_histories_are_as_long_as_users() -> None:
     usual, _ = read_of_own(failing(lambda history: False))
     sizes = histories().sum(axis=1)
     found, how = read_of_own(failing(lambda h: not sizes.min() <= len(h) <= sizes.max()))
     assert min(usual, found) > 0.95
-    assert how == ["Learns on users made up, by the devices' code."]
+    assert how == ["Learns from users simulated by the devices' code."]
 
 
 def test_histories_at_which_the_code_fails_are_left_out_and_counted() -> None:
@@ -270,18 +270,18 @@ def test_histories_at_which_the_code_fails_are_left_out_and_counted() -> None:
     first, second = np.argwhere(both == 0)[0]
     found, (how,) = read_of_own(failing(lambda h: bool({first, second} <= set(h.items.tolist()))))
     assert found > 0.95
-    assert re.search(r"Left out are \d+ of 1,000 of them, at which the code fails: .*empty", how)
+    assert re.search(r"\d+ of 1,000 simulated histories are left out because .*empty", how)
 
 
-def test_code_that_fails_at_all_that_is_made_up_is_refused_with_what_it_raised() -> None:
+def test_code_that_fails_at_all_simulated_histories_is_refused_with_its_error() -> None:
     known = {tuple(np.flatnonzero(each)) for each in histories()}
-    with pytest.raises(InputError, match=r"takes histories as users have them.*cannot be empty"):
+    with pytest.raises(InputError, match=r"accepts users' histories.*cannot be empty"):
         read_of_own(failing(lambda history: tuple(history.items) not in known))
 
 
-def test_without_the_code_it_says_what_is_there() -> None:
+def test_the_refusal_without_code_lists_the_messages() -> None:
     sent = Device(listed)(histories(), None, np.random.default_rng(0))
     seen = view_of(Round(None, sent), users=USERS, items=ITEMS)
     refusal = ShadowReader().refusal(seen)
     assert "messages whose senders' code can be run. The messages are ids" in refusal
-    assert not reading.reading(seen)
+    assert not reading.readers_of(seen)

@@ -1,4 +1,4 @@
-"""Messages as what they say of the model, of profiles and of who is in a sum."""
+"""Messages as changes of the model, and the fit of profiles and of participants of sums."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.attacks.membership_attacks import InteractionMembership
 from fedrec_auditor.attacks.parts import reading
-from fedrec_auditor.attacks.parts.profile_fit import fits, reads, shares, solves
+from fedrec_auditor.attacks.parts.profile_fit import (
+    can_solve,
+    fit_features,
+    has_readable_model,
+    solve_participation,
+)
 from fedrec_auditor.attacks.parts.uploads import (
-    found_again,
+    as_pseudonymous,
     item_messages,
     item_steps,
-    kept,
+    match_senders,
     model_messages,
-    popularity,
-    pseudonymous,
+    popularity_of,
+    read_rounds,
 )
 from fedrec_auditor.auditor.games import membership, metrics, reconstruction
 from fedrec_auditor.auditor.games.game import Game
@@ -38,7 +43,7 @@ from tests.attacks.made import SKEWED, Flip, reported, scored, sent, view_of
 
 
 def shuffled(truth: np.ndarray, rng: np.random.Generator, flip: float) -> View:
-    """Bits of each user, each wrong with probability ``flip``, without names."""
+    """A shuffled view of the users' bits, each wrong with probability ``flip``."""
     bits = (truth ^ (rng.random(truth.shape) < flip)).astype(np.int8)
     return view_of(
         sent({"bits": Dense(bits, Kind.BITS)}),
@@ -68,11 +73,11 @@ def played(
     return play(game)[0]
 
 
-def test_a_message_is_found_by_what_it_must_have() -> None:
-    """Bayes' rule by hand: 2 messages, of which a known item has probability .9 and .3."""
+def test_known_items_identify_a_message() -> None:
+    """Bayes' rule by hand: two messages that contain a known item with probability .9 and .3."""
     posterior = np.array([[0.9, 0.5], [0.3, 0.5]])
     known = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]))
-    found = found_again(posterior, known)
+    found = match_senders(posterior, known)
     np.testing.assert_allclose(found, [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]])
 
 
@@ -90,32 +95,32 @@ def test_sets_and_memberships_come_back_and_weaken_with_flipping() -> None:
 
 
 def test_messages_of_others_do_not_beat_popularity() -> None:
-    """The same popularity of items, and nobody's set."""
+    """Messages that depend on the popularity of items only, and not on a user's set."""
     rng = np.random.default_rng(3)
     other = np.stack([rng.permutation(column) for column in SKEWED.T], axis=1)
     row = played(SKEWED, shuffled(other, rng, 0.01), membership.play)
     assert row.ahead.ci_low <= 0.0
-    assert "Of each user 5 items are known" in row.note
+    assert "The adversary knows 5 items per user" in row.note
     assert played(SKEWED, shuffled(other, rng, 0.01), reconstruction.play).value < 0.02
 
 
-def test_messages_are_numbered_and_reports_are_none() -> None:
-    hidden = pseudonymous(shuffled(SKEWED, np.random.default_rng(4), 0.1))
+def test_unlinked_messages_are_numbered_and_reports_left_out() -> None:
+    hidden = as_pseudonymous(shuffled(SKEWED, np.random.default_rng(4), 0.1))
     (only,) = hidden.rounds
     assert only.uploads.users.tolist() == list(range(len(SKEWED)))
-    assert pseudonymous(reported(SKEWED, np.random.default_rng(0))) is None
+    assert as_pseudonymous(reported(SKEWED, np.random.default_rng(0))) is None
 
 
-def test_known_items_are_no_candidates() -> None:
+def test_known_items_are_not_candidates() -> None:
     data = Interactions.of(SKEWED.astype(np.float32))
-    met, rest = membership.known(data, np.random.default_rng(5))
+    met, rest = membership.split_known_items(data, np.random.default_rng(5))
     assert ((met + rest.ratings) != data.ratings).nnz == 0
     sizes = np.diff(data.ratings.indptr)
-    assert np.array_equal(np.diff(met.indptr), np.minimum(membership.MET, sizes // 2))
+    assert np.array_equal(np.diff(met.indptr), np.minimum(membership.N_KNOWN_ITEMS, sizes // 2))
 
 
 def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> None:
-    """A sixth of the users a round: whoever sent in the last six is found, not the last sixth."""
+    """With a sixth of the users per round, the last six rounds are read, not only the last one."""
     rng = np.random.default_rng(8)
     senders = [np.sort(rng.permutation(120)[:20]) for _ in range(6)]
     rounds = [
@@ -124,7 +129,7 @@ def test_messages_of_several_rounds_are_read_where_few_users_send_in_each() -> N
     ]
     rng = np.random.default_rng(9)
     view = view_of(*rounds, users=120, items=150, vantage=Vantage.SHUFFLED, rng=rng)
-    hidden = pseudonymous(view)
+    hidden = as_pseudonymous(view)
     assert len(hidden.rounds) == 6
     assert hidden.public.n_users == 6 * 20
     row = played(SKEWED, view, reconstruction.play)
@@ -144,7 +149,7 @@ STEP[:, 1] = 0.5
 STEP[1, 4] = -0.25
 
 
-def seen(*messages: Wire, users: int = 3) -> View:
+def server_view(*messages: Wire, users: int = 3) -> View:
     model = {"V": BASE, "other": np.zeros((2, 2))}
     return view_of(*(sent({"sent": wire}, model) for wire in messages), users=users, items=5)
 
@@ -154,12 +159,12 @@ def seen(*messages: Wire, users: int = 3) -> View:
     [
         (Wire.of(BASE + STEP, Kind.MODEL, 0.1), 1),
         (Wire.of(STEP, Kind.CHANGE, 0.1), 1),
-        (Wire.of(STEP, Kind.GRADIENT, 0.5), 1),  # downhill already
+        (Wire.of(STEP, Kind.GRADIENT, 0.5), 1),  # already downhill
         (Wire.of(STEP, Kind.GRADIENT, -1.0), -1),
     ],
 )
-def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None:
-    (table,) = item_messages(seen(wire))
+def test_every_kind_gives_the_change_of_the_model(wire: Wire, sign: int) -> None:
+    (table,) = item_messages(server_view(wire))
     ((_, change, moved),) = table.changes()
     np.testing.assert_array_equal(change, sign * STEP)
     np.testing.assert_array_equal(moved, STEP != 0)
@@ -168,34 +173,34 @@ def test_every_kind_says_how_the_model_would_move(wire: Wire, sign: int) -> None
 @pytest.mark.parametrize(
     ("wire", "said"),
     [
-        (Wire.of(np.zeros((3, 5, 3)), Kind.MODEL), "sent (model, 5 x 3)"),  # of no known part
+        (Wire.of(np.zeros((3, 5, 3)), Kind.MODEL), "sent (model, 5 x 3)"),  # of an unknown part
         (Wire.of(STEP, "hashes"), "sent (hashes, 5 x 2)"),
     ],
 )
-def test_what_nobody_reads_is_refused_and_not_guessed_at(wire: Wire, said: str) -> None:
-    assert not model_messages(seen(wire))
-    assert said in reading.refusal(seen(wire))
+def test_messages_of_unknown_form_are_refused(wire: Wire, said: str) -> None:
+    assert not model_messages(server_view(wire))
+    assert said in reading.refusal(server_view(wire))
 
 
-def test_as_many_rounds_are_read_as_bring_no_more_messages_than_users() -> None:
+def test_rounds_are_read_up_to_one_message_per_user() -> None:
     wires = [Wire.of(STEP, Kind.CHANGE) for _ in range(5)]
     for users, rounds in ((2, 1), (3, 1), (8, 2), (15, 5)):
-        assert len(kept(seen(*wires, users=users), "sent")) == rounds
+        assert len(read_rounds(server_view(*wires, users=users), "sent")) == rounds
     bits = [Wire.of(np.ones((3, 5)), Kind.BITS) for _ in range(5)]
-    assert len(kept(seen(*bits), "sent")) == 5
+    assert len(read_rounds(server_view(*bits), "sent")) == 5
 
 
 def test_ratings_are_read_as_they_are() -> None:
     ratings = Wire.of(np.array([[0, 5, 0, 3, 0]] * 3), Kind.RATINGS)
     pairs = np.array([[0, 1], [2, 0], [1, 3]])
-    found = scored(seen(ratings), pairs)
+    found = scored(server_view(ratings), pairs)
     assert found[0] == found[2] > found[1]
-    rated = reading.evidence(seen(ratings), np.array([0])).ratings
+    rated = reading.evidence(server_view(ratings), np.array([0])).ratings
     np.testing.assert_array_equal(rated, [[0, 5, 0, 3, 0]])
 
 
 def test_messages_that_move_nothing_score_nothing() -> None:
-    still = seen(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
+    still = server_view(Wire.of(np.zeros((3, 5, 2)), Kind.CHANGE))
     pairs = np.array([[0, 1], [2, 0]])
     for negatives in (0, 1, 4):
         public = replace(still.public, settings={"negatives": negatives})
@@ -206,8 +211,8 @@ COUNTS = np.random.default_rng(0).pareto(1.0, size=50)
 
 
 @pytest.mark.parametrize(("broken", "known"), [((), True), ((3, 4), True), (range(5), False)])
-def test_rounds_that_broke_down_tell_nothing_and_end_nothing(broken: range, known: bool) -> None:
-    """Models that move by popularity along one direction; some are not finite, as after 1e308."""
+def test_rounds_that_broke_down_are_skipped(broken: range, known: bool) -> None:
+    """Models move by popularity along one direction, and some of them are not finite."""
     way = np.array([0.5, -1.0, 2.0])
     models = [np.outer(COUNTS, way) * (1 + number) for number in range(5)]
     for number in broken:
@@ -219,7 +224,7 @@ def test_rounds_that_broke_down_tell_nothing_and_end_nothing(broken: range, know
         vantage=Vantage.PEERS,
         settings={"negatives": 4.0},
     )
-    order = popularity(view)
+    order = popularity_of(view)
     assert np.isfinite(order).all()
     assert order.any() == known
     assert not known or np.corrcoef(order, COUNTS)[0, 1] > 0.99
@@ -251,9 +256,9 @@ def vector(table: np.ndarray, held: np.ndarray) -> np.ndarray:
     return np.linalg.solve(table.T @ table + ridge * np.eye(D), table.T @ held)
 
 
-def test_columns_are_what_they_are_said_to_be() -> None:
+def test_features_follow_their_definitions() -> None:
     users = RNG.normal(size=(4, D))
-    found = fits(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
+    found = fit_features(peers(*TABLES, users=users), sparse.csr_array(RATINGS))
     assert found.shape == (N, 3)
     last = TABLES[-1]
     for row, ratings in zip(found, RATINGS, strict=True):
@@ -275,26 +280,26 @@ def test_similarities_are_summed_over_pairs_of_a_profile() -> None:
     public = replace(PUBLIC, n_items=4)
     model = {"neighbours": places, "similarity": values}
     view = View(vantage=Vantage.RELEASE, public=public, rounds=(RoundView(broadcast=model),))
-    assert reads(view)
+    assert has_readable_model(view)
     profiles = sparse.csr_array(np.array([[1.0, 1, 1, 0], [0, 0, 0, 3]]))
-    found = fits(view, profiles)
+    found = fit_features(view, profiles)
     np.testing.assert_allclose(found[:, 0], [(0.5 + 0.25 + 0.5 + 0.125 + 0.25) / 3, 0.0])
 
 
 def test_nothing_is_read_without_items() -> None:
-    assert not reads(View(vantage=Vantage.RELEASE, public=PUBLIC, rounds=()))
+    assert not has_readable_model(View(vantage=Vantage.RELEASE, public=PUBLIC, rounds=()))
     only = View(
         vantage=Vantage.RELEASE,
         public=PUBLIC,
         rounds=(RoundView(broadcast={"users": np.ones((N, D)), "items": np.ones(M)}),),
     )
-    assert not reads(only)
+    assert not has_readable_model(only)
 
 
 @pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
 @pytest.mark.parametrize("vantage", [Vantage.SHUFFLED, Vantage.AGGREGATE])
 def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
-    """Whatever is sent, models or changes; a sum does not say which of the two it is of."""
+    """This holds for models and for changes, although a sum does not state its kind."""
     changes = 0.1 * RNG.normal(size=(4, M, D))
     moved = changes + TABLES[0] if kind is Kind.MODEL else changes
     one = sent({"items": Wire.of(moved, kind)}, {"items": TABLES[0]})
@@ -304,7 +309,7 @@ def test_a_step_is_the_sum_of_all_changes(kind: Kind, vantage: Vantage) -> None:
     np.testing.assert_allclose(step, changes.sum(axis=0), atol=1e-12)
 
 
-def test_messages_of_parties_are_steps_of_their_own() -> None:
+def test_messages_of_parties_are_separate_steps() -> None:
     changes = RNG.normal(size=(2, M, D))
     one = sent({"items": Wire.of(changes + TABLES[0], Kind.MODEL)}, {"items": TABLES[0]})
     ((_, steps),) = item_steps(view_of(one, users=N, items=M, parties=2))
@@ -325,7 +330,7 @@ def test_the_order_of_popularity_is_found_where_users_agree(settings: dict[str, 
     if "alpha" in settings:
         moved -= TABLES[0] @ np.diag([3.0, 1.0, 1.0])
     view = peers(TABLES[0], moved)
-    found = popularity(replace(view, public=replace(PUBLIC, settings=settings)))
+    found = popularity_of(replace(view, public=replace(PUBLIC, settings=settings)))
     assert np.corrcoef(found, truth.sum(axis=0))[0, 1] > (0.8 if "alpha" in settings else 0.98)
 
 
@@ -343,7 +348,7 @@ def first(n_items: int) -> np.ndarray:
 
 
 def step(history: Any, model: Any) -> np.ndarray:
-    """Of a squared loss over the items met, by ratings, on the user vector that fits them."""
+    """Gradient of a squared loss over the user's ratings, with the user vector that fits them."""
     rows = model[history.items]
     vector = np.linalg.solve(rows.T @ rows + np.eye(FACTORS), rows.T @ history.ratings)
     moved = np.zeros_like(model)
@@ -368,7 +373,7 @@ def decaying(model: np.ndarray, uploads: Any) -> np.ndarray:
 
 
 class Momentum:
-    """A server of a velocity, which the models show."""
+    """A server with momentum, which the models show."""
 
     def __init__(self) -> None:
         self.velocity: Any = 0.0
@@ -379,14 +384,14 @@ class Momentum:
 
 
 def signs(model: np.ndarray, uploads: Any) -> np.ndarray:
-    """No function of the sum."""
+    """A server whose step is not a function of the sum."""
     return np.asarray(model + 0.01 * np.sum(np.sign(list(uploads)), axis=0))
 
 
 def seen_training(
     client: Callable[..., Any], vantage: Vantage = Vantage.PEERS, **settings: Any
 ) -> View:
-    """What is seen of a training on the members, by whoever has the devices' code."""
+    """The view of a training on the members, for an adversary with the devices' code."""
     settings = {"rounds": 4, "kinds": {"": Kind.GRADIENT}, **settings}
     system: Target = WrappedSystem(client=client, model=first, **settings)
     run = system.run(DATA.take(np.flatnonzero(MEMBERS)), np.random.default_rng(3))
@@ -407,24 +412,26 @@ def seen_training(
     ],
     ids=["decay", "momentum", "averaging", "turns", "shuffled", "sum of models", "sums of turns"],
 )
-def test_members_are_told_apart_whatever_the_server_does_with_the_sum(view: View) -> None:
-    assert solves(view)
-    found = shares(view, DATA.ratings)
+def test_members_are_distinguished_for_any_linear_server(view: View) -> None:
+    assert can_solve(view)
+    found = solve_participation(view, DATA.ratings)
     assert found[MEMBERS].min() > 0.9 * found[MEMBERS].max() > 10 * abs(found[~MEMBERS]).max()
 
 
-def test_profiles_that_are_not_known_are_noise() -> None:
-    """Of half of the profiles it is better than chance, and not exact."""
+def test_unknown_profiles_act_as_noise() -> None:
+    """With half of the profiles known, the result is better than chance but not exact."""
     view, known = seen_training(exact, server=decaying), np.arange(0, DATA.n_users, 2)
-    area = metrics.auc(shares(view, DATA.ratings[known]), MEMBERS[known])
+    area = metrics.auc(solve_participation(view, DATA.ratings[known]), MEMBERS[known])
     assert 0.6 < area < 1.0
 
 
-def test_what_is_no_sum_of_messages_that_can_be_computed_is_left_alone() -> None:
+def test_views_without_computable_sums_are_refused() -> None:
     view = seen_training(exact, server=decaying)
-    assert not solves(seen_training(noisy, server=decaying))  # drawn at random
-    assert not solves(replace(view, public=replace(view.public, client=None)))
-    assert not solves(replace(view, rounds=view.rounds[-1:]))  # one model is no step
-    assert not solves(view, 10**6)  # more than fit memory
-    area = metrics.auc(shares(seen_training(exact, server=signs), DATA.ratings), MEMBERS)
+    assert not can_solve(seen_training(noisy, server=decaying))  # drawn at random
+    assert not can_solve(replace(view, public=replace(view.public, client=None)))
+    assert not can_solve(replace(view, rounds=view.rounds[-1:]))  # a single model shows no step
+    assert not can_solve(view, 10**6)  # more than fit memory
+    area = metrics.auc(
+        solve_participation(seen_training(exact, server=signs), DATA.ratings), MEMBERS
+    )
     assert area < 1.0

@@ -1,4 +1,4 @@
-"""Numbers an item, one-coordinate reports, and ratings behind rows that moved."""
+"""Readers of one number per item, of one-coordinate reports, and of ratings from moved rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.local_systems import FmfLfl
 from fedrec_auditor.targets.papers.fmf_ldp.systems.fmf_ldp import FmfLdp
 from fedrec_auditor.targets.transcript import View
-from tests.attacks.made import reported, sent, told, view_of
+from tests.attacks.made import read_all, reported, sent, view_of
 
 N, M = 30, 50
 
@@ -38,14 +38,14 @@ def test_a_few_zeros_and_a_silent_user_leave_the_order_of_noisy_ratings(
     rated = sent({"r": Dense(values[: N - silent], Kind.RATINGS)})
     other = sent({"b": Dense(rng.normal(size=(N, 4)), Kind.CHANGE)})
     view = view_of(rated, other, users=N, items=M)
-    readers, found = told(view)
+    readers, found = read_all(view)
     assert readers == ["ClearEntries"]
     assert auc(found[: N - silent].ravel(), own[: N - silent].ravel()) > 0.97
     assert not found[N - silent :].any()
 
 
-def test_of_several_rows_of_an_item_none_is_empty() -> None:
-    """A Bloom filter without coins proves by a single 0 that an item was not met."""
+def test_an_item_needs_all_of_its_rows() -> None:
+    """A single 0 in a Bloom filter without noise proves that an item is not the user's."""
     rng = np.random.default_rng(0)
     own, rows = rng.random((N, M)) < 0.1, rng.permutation(3 * M).reshape(M, 3)
     bits = np.zeros((N, 3 * M), np.int8)
@@ -53,13 +53,13 @@ def test_of_several_rows_of_an_item_none_is_empty() -> None:
         bits[:, column] = own
     bits[:, rows[:, 0]] |= rng.random((N, M)) < 0.2  # of another item
     seen = view_of(sent({"b": Dense(bits, Kind.BITS)}), users=N, items=M, rows=rows).by_item()
-    readers, found = told(seen)
+    readers, found = read_all(seen)
     assert readers == ["ClearEntries"]
     assert ((found > 0) == own).all()
 
 
-def test_what_fills_an_items_places_in_one_round_is_there() -> None:
-    """Devices that fill in some of their items anew each round: places of several rounds differ."""
+def test_an_item_needs_all_of_its_rows_in_one_round() -> None:
+    """Devices enter a new part of their items in each round, so that rounds differ."""
     rng = np.random.default_rng(0)
     own, rows = rng.random((N, M)) < 0.1, rng.permutation(2 * M).reshape(M, 2)
     rounds = []
@@ -69,7 +69,7 @@ def test_what_fills_an_items_places_in_one_round_is_there() -> None:
         for column in rows.T:
             bits[:, column] = some
         rounds.append(sent({"b": Dense(bits, Kind.BITS)}))
-    _, found = told(view_of(*rounds, users=N, items=M, rows=rows).by_item())
+    _, found = read_all(view_of(*rounds, users=N, items=M, rows=rows).by_item())
     assert not (found > 0)[~own].any()
     assert (found > 0)[own].mean() > 0.97
 
@@ -78,16 +78,16 @@ DATA = Synthetic(n_users=60, n_items=50, profile=10).load()
 
 
 @pytest.mark.parametrize("epsilon", [30.0, 40.0, 600.0])
-def test_reports_that_hardly_lie_prove_nothing_and_tell_much(epsilon: float) -> None:
+def test_reports_with_little_noise_are_informative_but_no_proof(epsilon: float) -> None:
     target = FmfLdp(epsilon=epsilon, rounds=4)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
-    _, found = told(view)
+    _, found = read_all(view)
     assert np.isfinite(found).all()
     assert auc(found.ravel(), DATA.ratings.toarray().ravel() != 0) > 0.7
 
 
-def test_evidence_is_what_each_report_says_of_its_item(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report by report, under a gradient at touched and one at untouched items that are given."""
+def test_evidence_is_the_sum_over_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop over reports, with given gradients at touched and untouched items."""
     users, items, factors, epsilon = 20, 300, 4, 1.5
     rng = np.random.default_rng(1)
     typical = rng.uniform(-1, 1, (2, items, factors))
@@ -101,7 +101,7 @@ def test_evidence_is_what_each_report_says_of_its_item(monkeypatch: pytest.Monke
         sign = np.tanh(epsilon / 2) * np.sign(sent[user, item, factor])
         touched, untouched = 1 + sign * typical[:, item, factor]
         expected[user, item] += np.log(touched / untouched)
-    np.testing.assert_allclose(told(view)[1], expected, atol=1e-12)
+    np.testing.assert_allclose(read_all(view)[1], expected, atol=1e-12)
 
 
 def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -> None:
@@ -110,19 +110,19 @@ def test_known_popularity_gives_the_direction_where_noise_hides_the_spectrum() -
         rng = np.random.default_rng(seed)
         truth = rng.random((120, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
         view = reported(truth, rng, epsilon=2.5, reports=200)
-        assert not told(view)[1].any()
+        assert not read_all(view)[1].any()
         public = replace(view.public, popularity=truth.mean(axis=0))
-        found = told(replace(view, public=public))[1]
+        found = read_all(replace(view, public=public))[1]
         gains += [auc(*pair) - 0.5 for pair in zip(found, truth, strict=True)]
     assert np.mean(gains) > 5 * np.std(gains) / np.sqrt(len(gains))
 
 
-def test_known_popularity_gives_nothing_where_reports_are_coins() -> None:
+def test_known_popularity_does_not_help_with_uninformative_reports() -> None:
     rng = np.random.default_rng(4)
     truth = rng.random((60, 300)) < 0.5 / (1 + np.arange(300)) ** 0.5
     view = reported(truth, rng, epsilon=1e-3, reports=300)
     public = replace(view.public, popularity=truth.mean(axis=0))
-    assert np.abs(told(replace(view, public=public))[1]).max() < 0.1
+    assert np.abs(read_all(replace(view, public=public))[1]).max() < 0.1
 
 
 USERS, ITEMS = 30, 160
@@ -132,7 +132,7 @@ EVERYBODY = np.arange(USERS)
 
 
 def played(**settings: float) -> tuple[View, np.ndarray]:
-    """One round of devices that rate about half of the items evenly from 1 to 5."""
+    """One round of devices that rate about half of the items uniformly from 1 to 5."""
     rng = np.random.default_rng(0)
     held = (rng.random((USERS, ITEMS)) < 0.5) * rng.integers(1, 6, (USERS, ITEMS))
     run = FmfLfl(rounds=1, **settings).run(Interactions.of(held.astype(float)), rng)
@@ -144,19 +144,19 @@ def ratings_told(view: View) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rate", [0.3, 1.0])
-def test_short_steps_give_every_rating_away(rate: float) -> None:
+def test_short_steps_reveal_every_rating(rate: float) -> None:
     view, held = played(learning_rate=rate)
     np.testing.assert_array_equal(ratings_told(view), held)
 
 
-def test_steps_that_meet_the_bounds_give_nearly_all_away() -> None:
-    """At the published rate; guesses at random are right once in five."""
+def test_steps_that_reach_the_bounds_reveal_nearly_all_ratings() -> None:
+    """The rate is the published one; random guesses are right once in five."""
     view, held = played()
     right = (ratings_told(view) == held)[held > 0].mean()
     assert right > 0.9
 
 
-def test_it_is_refused_without_what_is_public_of_the_steps() -> None:
+def test_unknown_settings_of_the_steps_are_refused() -> None:
     view, _ = played()
     assert not RatingRows().refusal(view)
     for name in ("bound", "learning_rate", "local_steps"):
@@ -167,7 +167,7 @@ def test_it_is_refused_without_what_is_public_of_the_steps() -> None:
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(1, 9), st.floats(0.01, 3))
-def test_it_is_the_step_of_the_paper(seed: int, steps: int, d: int, rate: float) -> None:
+def test_distances_follow_the_step_of_the_paper(seed: int, steps: int, d: int, rate: float) -> None:
     rng = np.random.default_rng(seed)
     rows, after = rng.random((2, 3, 4, d)).astype(np.float32)
     vectors = rng.random((3, d)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Flipped bits, and priors beside those of who knows what there is to know."""
+"""Evidence from flipped bits, and priors compared with those of full knowledge."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_posteriors_are_calibrated() -> None:
         assert error < 4 * np.sqrt(0.25 / count) + 0.03
 
 
-def test_a_channel_that_says_nothing_leaves_the_prior() -> None:
+def test_an_uninformative_channel_leaves_the_prior() -> None:
     found = evidence(flipped(SKEWED, np.random.default_rng(0), p=0.5, q=0.5))
     assert not found.log_ratio.any()
     assert not found.items.any()
@@ -70,8 +70,8 @@ def test_a_channel_that_says_nothing_leaves_the_prior() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.0, 1.6])
-def test_activity_is_the_likeliest_under_the_law_that_fits_all_users(spread: float) -> None:
-    """Against a grid of activities: its normal law by 400 steps on exact marginal likelihoods.
+def test_activity_is_the_likeliest_under_the_fitted_distribution(spread: float) -> None:
+    """Compared with a grid of activities: normal distribution by 400 steps on exact marginals.
 
     The law is one of all users, and each user's own place is near the most probable one.
     """
@@ -98,7 +98,7 @@ GRID = np.linspace(0.0, 1.0, 2002)[1:-1]
 
 
 def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
-    """Of 80 users' reports: within a fifth of the error of who knows how shares are spread."""
+    """The error from 80 users' reports is within a fifth of that with a known distribution."""
     rng, p, q = np.random.default_rng(0), 0.7, 0.3
     shares = rng.beta(2.0, 8.0, size=1_000)
     truth = rng.random((80, 1_000)) < shares
@@ -114,12 +114,12 @@ def test_shares_behind_flipped_bits_are_nearly_as_good_as_bayes_rule() -> None:
         np.sqrt(np.mean((each - shares) ** 2)) for each in (means, (ones / 80 - q) / (p - q))
     )
     assert np.sqrt(np.mean((expit(found.items) - shares) ** 2)) < 1.2 * best < 0.9 * plain
-    assert np.abs(found.activity).max() < 0.3  # all users are as active
+    assert np.abs(found.activity).max() < 0.3  # all users are equally active
 
 
 @pytest.mark.parametrize("sure", [0.7, 0.9])
 def test_the_prior_is_the_likeliest_share_with_half_an_observation_of_all(sure: float) -> None:
-    """Against a grid of shares; an item of which all evidence is for it is not certain."""
+    """Compared with a grid of shares; an item with only positive evidence is not certain."""
     rng, step = np.random.default_rng(1), np.log(sure / (1 - sure))
     truth = rng.random((12, 40)) < np.append(rng.beta(1.0, 4.0, size=38), [0.0, 1.0])
     heard = np.where(rng.random(truth.shape) < sure, truth, ~truth)

@@ -1,4 +1,4 @@
-"""Interactions read from item tables, plain and under noise, and the steps that rows tell."""
+"""Interactions read from item tables, with and without noise, and estimates of steps."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scipy.special import expit, logit
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.attacks.parts import step_mixture
 from fedrec_auditor.attacks.parts.meta_gradient import own_probability
-from fedrec_auditor.attacks.parts.row_places import Places, _turns
-from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fitted
+from fedrec_auditor.attacks.parts.row_places import RowPositions, _turns
+from fedrec_auditor.attacks.parts.step_mixture import StepMixture, fit_evidence
 from fedrec_auditor.attacks.parts.uploads import item_messages
 from fedrec_auditor.attacks.readers.base import SURE
 from fedrec_auditor.attacks.readers.item_rows import ItemRows
 from fedrec_auditor.auditor.games.metrics import auc
 from fedrec_auditor.auditor.plan.families import FAMILIES
-from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.features import user_features
@@ -28,13 +28,13 @@ from fedrec_auditor.targets.federated.base import Catalogue, Clients, LocalTrain
 from fedrec_auditor.targets.papers.fedgnn.systems.fedgnn import FedGnn
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.transcript import Round, View
-from tests.attacks.made import sent, told, view_of
+from tests.attacks.made import read_all, sent, view_of
 
 DATA = Synthetic(n_users=60, n_items=120, profile=15).load()
 
 
-def seen(name: str, negatives: int, noise: float = 0.0) -> View:
-    """One round of 50 devices, seen by the server."""
+def server_view(name: str, negatives: int, noise: float = 0.0) -> View:
+    """The server's view of one round of 50 devices."""
     learner = FAMILIES["learners"].member(name)(dimension=8)
     features = user_features(DATA).values
     catalogue = Catalogue(n_items=120, n_user_features=features.shape[1])
@@ -46,7 +46,7 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
     local = LocalTraining(negatives=negatives)
     messages = learner.train(model, clients, local, Compute())
     if noise:
-        messages["item"] = Randomized(
+        messages["item"] = RandomizedMessages(
             messages["item"],
             lambda values, s: values + noise * s.laplace(960).reshape(values.shape),
             streams.fold_in(9),
@@ -57,11 +57,11 @@ def seen(name: str, negatives: int, noise: float = 0.0) -> View:
 
 @pytest.mark.parametrize("negatives", [1, 4])
 @pytest.mark.parametrize("name", FAMILIES["learners"].names())
-def test_own_items_are_told_from_sampled_and_untouched_ones(name: str, negatives: int) -> None:
-    _, found = told(seen(name, negatives))
+def test_own_items_score_above_sampled_and_untouched_ones(name: str, negatives: int) -> None:
+    _, found = read_all(server_view(name, negatives))
     own = DATA.ratings.toarray()[5:55] != 0
     each = [auc(found[5 + user], own[user]) for user in range(50)]
-    # LightGCN's own items lie on a line too: with as few negatives the two are hard to tell
+    # LightGCN's own items lie on a line too: with few negatives the two are hard to distinguish
     least = {("light-gcn", 1): 0.6, ("gcn", 4): 0.8}
     assert np.mean(each) > least.get((name, negatives), 0.95)
     assert not found[:5].any()
@@ -69,31 +69,31 @@ def test_own_items_are_told_from_sampled_and_untouched_ones(name: str, negatives
 
 
 def test_noise_of_the_size_of_the_change_hides_it() -> None:
-    found = told(seen("mf", 4, noise=1.0))[1][5:55]
+    found = read_all(server_view("mf", 4, noise=1.0))[1][5:55]
     own = DATA.ratings.toarray()[5:55] != 0
     # 50 users' mean AUC of about 15 x 105 pairs has standard deviation .012 without a signal
     assert abs(np.mean([auc(found[u], own[u]) for u in range(50)]) - 0.5) < 0.07
 
 
 def planted(moved: np.ndarray, users: np.ndarray | None = None, kind: Kind = Kind.CHANGE) -> Round:
-    """A round of messages (n, M, d) of one item table."""
+    """A view of one round of messages (n, M, d) about an item table."""
     table = np.random.default_rng(7).normal(size=moved.shape[1:]).astype(np.float32)
     return sent({"v": Dense(moved.astype(np.float32), kind)}, {"v": table}, users)
 
 
 @pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.GRADIENT])
-def test_rows_that_move_are_read_whether_they_are_called_a_gradient_or_not(kind: Kind) -> None:
+def test_moved_rows_are_read_for_any_kind_of_message(kind: Kind) -> None:
     rng = np.random.default_rng(0)
     own = rng.random((30, 50)) < 0.2
     one = planted(own[:, :, None] * rng.normal(size=(30, 1, 6)), kind=kind)
-    readers, found = told(view_of(one, users=30, items=50))
+    readers, found = read_all(view_of(one, users=30, items=50))
     assert readers == ["ItemRows"]
     np.testing.assert_array_equal(found > 0, own)
     assert (found[~own] == -SURE).all()
 
 
 def test_an_own_item_need_not_move_in_every_round() -> None:
-    """Devices that train on a half of their items a round: what moved once is an own item."""
+    """Devices train on half of their items per round; a row that moved once is an own item."""
     rng = np.random.default_rng(1)
     own = rng.random((40, 60)) < 0.2
     rounds, moved = [], np.zeros_like(own)
@@ -102,12 +102,12 @@ def test_an_own_item_need_not_move_in_every_round() -> None:
         part = own[users] & (rng.random((10, 60)) < 0.5)
         moved[users] |= part
         rounds.append(planted(part[:, :, None] * rng.normal(size=(10, 60, 6)), users))
-    _, found = told(view_of(*rounds, users=40, items=60))
+    _, found = read_all(view_of(*rounds, users=40, items=60))
     np.testing.assert_array_equal(found > 0, moved)
 
 
-def test_devices_that_draw_a_few_own_items_a_message_are_read_by_all_their_messages() -> None:
-    """Of 20 own items 15 messages of one each move half; a row that stays has the ratio of that."""
+def test_messages_with_a_few_own_items_each_are_all_read() -> None:
+    """15 messages of one of 20 own items move half of them, which sets ratios of unmoved rows."""
     rng, rows = np.random.default_rng(5), np.arange(60)
     own = np.argsort(rng.random((60, 200)), axis=1) < 20
     rounds, moved = [], np.zeros_like(own)
@@ -117,7 +117,7 @@ def test_devices_that_draw_a_few_own_items_a_message_are_read_by_all_their_messa
         change[rows, drawn] = rng.normal(size=(60, 4))
         moved[rows, drawn] = True
         rounds.append(planted(change))
-    readers, ratio = told(view_of(*rounds, users=60, items=200))
+    readers, ratio = read_all(view_of(*rounds, users=60, items=200))
     assert readers == ["ItemRows"]
     np.testing.assert_array_equal(ratio > 0, moved)
     expected = math.log((1 - 1 / 20) ** 15)
@@ -125,13 +125,13 @@ def test_devices_that_draw_a_few_own_items_a_message_are_read_by_all_their_messa
 
 
 @pytest.mark.parametrize("idle", [0, 25])
-def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> None:
+def test_repeated_messages_do_not_limit_the_reading_of_other_devices(idle: int) -> None:
     rng = np.random.default_rng(2)
     own = rng.random((30, 80)) < 0.15
     moved = own[:, :, None] * rng.normal(size=(30, 1, 8)) + 0.2 * rng.laplace(size=(30, 80, 8))
-    _, whole = told(view_of(planted(moved), users=30, items=80))
+    _, whole = read_all(view_of(planted(moved), users=30, items=80))
     moved[idle] = 0
-    readers, found = told(view_of(planted(moved), users=30, items=80))
+    readers, found = read_all(view_of(planted(moved), users=30, items=80))
     assert readers == ["NoisyRows"]
     assert not found[idle].any()
     others = np.arange(30) != idle
@@ -141,7 +141,7 @@ def test_a_device_that_sends_nothing_new_costs_the_others_nothing(idle: int) -> 
 
 
 def test_messages_with_rows_of_others_are_intersected() -> None:
-    """Rows of own items come again, those of pseudo items hardly do; what is left out is proved."""
+    """Rows of own items recur, those of pseudo items hardly do; an absent row proves a non-item."""
     data = Synthetic(n_users=20, n_items=300, profile=12).load()
     met, users = data.ratings.toarray() > 0, np.arange(20)
     found = {}
@@ -157,8 +157,8 @@ def test_messages_with_rows_of_others_are_intersected() -> None:
 
 
 @pytest.mark.parametrize("senders", [4, 200])
-def test_items_that_a_round_is_not_about_are_left_open(senders: int) -> None:
-    """Rows of 20 items only, by whoever sends: where these are many, the others are not in play."""
+def test_items_outside_of_a_round_get_no_evidence(senders: int) -> None:
+    """Senders move rows of 20 items only; if they are many, other items are outside the round."""
     rng, items = np.random.default_rng(0), 40
     own = rng.random((senders, 20)) < 0.25
     own[:, 0] = True
@@ -189,11 +189,11 @@ USERS, ITEMS, WIDTH, NEGATIVES, ROUNDS = 120, 150, 16, 4, 3
 def played(
     step: float, seed: int, *, alike: float = 3.0, tilt: float = 0.0, laplace: bool = False
 ) -> tuple[View, np.ndarray, np.ndarray]:
-    """Three rounds of steps of some length beside noise of 1; who met what, and the best ratio.
+    """Three rounds of steps under noise of 1, with the true interactions and the best ratio.
 
-    Users' directions have a mean of length ``alike`` beside what is their own, and end in the
-    smaller share of rows, by ``tilt`` farther than negatives. The ratio is that of the true
-    directions and chances, for normal noise.
+    Users' directions have a common part of length ``alike``. Own items move along them, by
+    ``tilt`` farther than negatives. The best ratio uses the true directions and rates, for normal
+    noise.
     """
     rng = np.random.default_rng(seed)
     share = 0.5 / (1 + np.arange(ITEMS)) ** 0.5
@@ -218,7 +218,7 @@ def played(
 
 
 def slope(ratio: np.ndarray, met: np.ndarray) -> float:
-    """Of the log-odds of the truth against the ratio, each item's own share given."""
+    """Slope of the log-odds of the truth against the ratio, for known shares of items."""
     prior = np.log(met.mean(axis=0).clip(0.01) / (1 - met.mean(axis=0)).clip(0.01))
     x = np.stack([np.ones(met.size), ratio.ravel(), np.tile(prior, USERS)], axis=1)
     weights = np.zeros(3)
@@ -232,52 +232,52 @@ def slope(ratio: np.ndarray, met: np.ndarray) -> float:
 @pytest.mark.parametrize(
     ("step", "alike", "tilt"), [(0.5, 3.0, 0.0), (1.0, 3.0, 0.0), (2.0, 0.0, 0.0), (1.0, 3.0, 0.8)]
 )
-def test_it_is_near_the_ratio_of_who_knows_directions_and_steps(
+def test_the_result_is_near_the_ratio_with_known_directions_and_steps(
     step: float, alike: float, tilt: float
 ) -> None:
-    """Also where no two users share a direction, which none of a few messages tells well.
+    """This holds also if no two users share a direction, which a few messages show badly.
 
-    And where negatives hardly move, as of a model that has learnt, so that more rows move up.
+    Negatives may hardly move, as in a trained model, so that more rows move up.
     """
     view, met, best = played(step, 1, alike=alike, tilt=tilt)
-    readers, ratio = told(view)
+    readers, ratio = read_all(view)
     assert readers == ["NoisyRows"]
     reached, ceiling = auc(ratio.ravel(), met.ravel()), auc(best.ravel(), met.ravel())
     assert ceiling > 0.75
     assert ceiling - reached < 0.06
 
 
-def test_small_steps_are_told_better_where_popularity_is_known() -> None:
+def test_known_popularity_helps_with_small_steps() -> None:
     view, met, _ = played(0.5, 7, tilt=0.5)
     public = replace(view.public, popularity=met.mean(axis=0))
     areas = [
-        auc(told(seen)[1].ravel(), met.ravel()) for seen in (view, replace(view, public=public))
+        auc(read_all(each)[1].ravel(), met.ravel()) for each in (view, replace(view, public=public))
     ]
     assert areas[1] > areas[0] > 0.75
 
 
 @pytest.mark.parametrize("laplace", [False, True])
-def test_evidence_is_about_as_sure_as_it_is_right(laplace: bool) -> None:
-    """Within a third of log-odds: of 18,000 pairs the slope has a deviation below .03.
+def test_evidence_is_calibrated(laplace: bool) -> None:
+    """The slope is right within a third; for 18,000 pairs its standard deviation is below .03.
 
     The rest is the model's: directions, steps and shares are estimates of a few messages each.
     """
     for seed in (2, 3):
         view, met, _ = played(0.7, seed, laplace=laplace)
-        assert 2 / 3 < slope(told(view)[1], met) < 3 / 2
+        assert 2 / 3 < slope(read_all(view)[1], met) < 3 / 2
 
 
-def test_noise_alone_tells_nothing() -> None:
-    """Each play by chance once in a thousand times."""
-    assert not any(told(played(0.0, seed)[0])[1].any() for seed in range(4))
+def test_noise_alone_gives_no_evidence() -> None:
+    """Each case fails by chance once in a thousand times."""
+    assert not any(read_all(played(0.0, seed)[0])[1].any() for seed in range(4))
 
 
 @pytest.mark.parametrize(("alike", "doubt"), [(0.0, 0.0), (0.0, 0.1), (3.0, 0.1), (3.0, 2.0)])
-def test_which_end_is_up_is_told_by_the_vectors_that_users_send(alike: float, doubt: float) -> None:
-    """With as many negatives as own items either end may be: unlike ways, at first, and alike ones.
+def test_vectors_that_users_send_give_the_sign(alike: float, doubt: float) -> None:
+    """With one negative per own item, the sign is open, for different and for common directions.
 
-    One step a message is planted, along a vector that is sent with noise of size ``doubt``. As ways
-    are alike, all vectors together tell what a noisy one does not.
+    Each message has one step, along a vector that is sent with noise of size ``doubt``. If ways
+    have a common part, all vectors together give the sign that a noisy one does not.
     """
     rng = np.random.default_rng(7)
     met = rng.random((USERS, ITEMS)) < 0.15
@@ -296,7 +296,7 @@ def test_which_end_is_up_is_told_by_the_vectors_that_users_send(alike: float, do
                 parts["own"] = Dense(vectors, Kind.VECTOR)
             rounds.append(sent(parts, base))
         view = view_of(*rounds, users=USERS, items=ITEMS, settings={"negatives": 1.0})
-        readers, ratio = told(view)
+        readers, ratio = read_all(view)
         assert readers == ["NoisyRows"]
         found[known] = np.array([auc(ratio[user], met[user]) for user in range(USERS)])
     assert found[True].min() > 0.95
@@ -308,14 +308,14 @@ def test_directions_that_turn_are_followed(known: bool) -> None:
     assert area_of_rounds([0.0, 1.0, 2.0, 3.0], [0.0] * 4, known=known) > 0.85
 
 
-def test_no_direction_is_turned_around_by_a_model_that_overrates_popular_items() -> None:
-    """In later rounds the mean row of popular items moves the other way, own items as before."""
+def test_overrated_popular_items_do_not_reverse_directions() -> None:
+    """In later rounds the mean row of popular items moves backwards, but own items as before."""
     plain = area_of_rounds([0.0] * 8, [0.0] * 8, known=True)
     assert area_of_rounds([0.0] * 8, [0.0] * 4 + [1.0] * 4, known=True) > plain - 0.03
 
 
 def test_directions_that_grow_by_round_are_not_turned() -> None:
-    """Users go three ways, each more or less far by round, beside little noise."""
+    """Users have three directions, whose lengths vary between rounds, under little noise."""
     rng = np.random.default_rng(5)
     met = rng.random((USERS, ITEMS)) < 0.15
     ways = np.array([2.0, 0.5, 0.5]) + rng.normal(size=(USERS, 3))
@@ -336,7 +336,7 @@ def test_directions_that_grow_by_round_are_not_turned() -> None:
 def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) -> float:
     """AUC by rounds of one direction at ``angles``, less ``overrated`` times an item's popularity.
 
-    ``known``: whether popularity is public.
+    ``known``: True if popularity is public.
     """
     rng = np.random.default_rng(11)
     share = rng.permutation(0.6 / (1 + np.arange(ITEMS)) ** 0.5)
@@ -353,14 +353,14 @@ def area_of_rounds(angles: list[float], overrated: list[float], *, known: bool) 
     settings = {"negatives": float(NEGATIVES)}
     popularity = met.mean(axis=0) if known else None
     view = view_of(*rounds, users=USERS, items=ITEMS, settings=settings, popularity=popularity)
-    return auc(told(view)[1].ravel(), met.ravel())
+    return auc(read_all(view)[1].ravel(), met.ravel())
 
 
 @pytest.mark.parametrize("negatives", [0, 1, 4])
 @pytest.mark.parametrize("place", [-1.0, 0.0, 5.0, 12.0])
-def test_rows_that_all_go_one_way_or_nowhere_have_ratios(place: float, negatives: int) -> None:
-    """No division by what no row did: nothing goes down, or no negative is drawn twice."""
-    held = Places(
+def test_ratios_are_finite_if_rows_move_one_way_or_not_at_all(place: float, negatives: int) -> None:
+    """No division by zero if no row moves down, or if no negative is drawn twice."""
+    held = RowPositions(
         np.arange(3), np.full((3, 8), place, np.float32), signed=True, alike=True, up=False
     )
     first = StepMixture(
@@ -374,7 +374,7 @@ def test_rows_that_all_go_one_way_or_nowhere_have_ratios(place: float, negatives
         tilts=np.zeros(8),
         reach=np.arange(4.0),
     )
-    assert np.isfinite(fitted(held, negatives, first, learning=True).ratio).all()
+    assert np.isfinite(fit_evidence(held, negatives, first, learning=True).ratio).all()
 
 
 MANY, FEW, SHARE, DRAWN, STEP = 300, 60, 0.15, 4, 2.0
@@ -382,14 +382,14 @@ MANY, FEW, SHARE, DRAWN, STEP = 300, 60, 0.15, 4, 2.0
 
 @pytest.mark.parametrize("steepness", [0.6, 0.0])
 def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: float) -> None:
-    """Own items go (1 + t) steps up, and k negatives k (1 - t) steps down."""
+    """Own items move (1 + t) steps up, and negatives drawn k times move k (1 - t) steps down."""
     rng = np.random.default_rng(0)
     tilts = rng.uniform(-steepness, steepness, FEW)
     met = rng.random((MANY, FEW)) < SHARE
     drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1 + tilts, -drawn * (1 - tilts)) + rng.normal(size=met.shape)
-    found = step_mixture.learned(
-        Places(np.arange(MANY), places.astype(np.float32), signed=True, alike=True, up=True),
+    found = step_mixture.fit_mixture(
+        RowPositions(np.arange(MANY), places.astype(np.float32), signed=True, alike=True, up=True),
         DRAWN,
         np.full(FEW, logit(SHARE)),
     )
@@ -397,26 +397,26 @@ def test_tilts_of_items_are_learned_from_rows_that_go_either_way(steepness: floa
 
 
 @pytest.mark.parametrize(("fade", "upside_down"), [(0.05, 0), (1.0, MANY // 2)])
-def test_users_are_turned_if_that_is_likelier(fade: float, upside_down: int) -> None:
-    """Negatives that hardly move leave the mean of a row up, and nobody to be turned."""
+def test_users_are_reversed_if_that_is_likelier(fade: float, upside_down: int) -> None:
+    """If negatives hardly move, the mean of a row is up without any reversed user."""
     rng = np.random.default_rng(1)
     met = rng.random((MANY, FEW)) < SHARE
     drawn = rng.poisson(DRAWN * SHARE / (1 - SHARE), met.shape)
     places = STEP * np.where(met, 1, -fade * drawn) + rng.normal(size=met.shape)
     places[:upside_down] *= -1
-    held = Places(
+    held = RowPositions(
         np.arange(MANY), places.astype(np.float32), signed=True, alike=False, up=upside_down == 0
     )
-    mixture = step_mixture.learned(held, DRAWN, np.full(FEW, logit(SHARE)))
-    ratio = step_mixture.fitted(held, DRAWN, mixture).ratio
+    mixture = step_mixture.fit_mixture(held, DRAWN, np.full(FEW, logit(SHARE)))
+    ratio = step_mixture.fit_evidence(held, DRAWN, mixture).ratio
     halves = np.split(np.arange(MANY), 2)
     assert min(auc(ratio[half].ravel(), met[half].ravel()) for half in halves) > 0.8
 
 
 def in_groups(halves: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Changes (6, 200, 16) of 100 rows each, 20 of own items, and which those are.
+    """Changes (6, 200, 16) of 100 rows each, 20 of them own items, and a mask of own items.
 
-    Rows of the second half move by a part that does not depend on the label, and one that does.
+    Rows of the second half move by a part that depends on the label, and by one that does not.
     """
     change, own = np.zeros((6, 200, 16)), np.zeros((6, 200), dtype=bool)
     for user in range(6):
@@ -443,11 +443,11 @@ def test_own_items_are_the_smaller_half_of_the_groups(halves: int) -> None:
         assert auc(found[user, moved], own[user, moved]) > 0.95
 
 
-def test_company_does_not_matter() -> None:
+def test_other_senders_have_no_influence() -> None:
     change, _ = in_groups(2, np.random.default_rng(0))
     change[0, 100:] = 0.0  # so that senders moved different numbers of rows
     np.testing.assert_allclose(own_probability(change)[3], own_probability(change[3:4])[0])
 
 
-def test_nothing_moved_is_nothing_own() -> None:
+def test_without_moved_rows_there_are_no_own_items() -> None:
     assert not own_probability(np.zeros((2, 5, 3))).any()

@@ -1,4 +1,4 @@
-"""Lists of items and of codes, read without the code of those who sent them."""
+"""Lists of items and of codes, read without the senders' code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODES = np.random.default_rng(9).permutation(10**6)[: 2 * ITEMS].reshape(ITEMS, 
 
 
 def histories() -> NDArray[np.bool_]:
-    """Some items are far more popular than others, and some users more active."""
+    """Interactions with very unequal popularity of items and activity of users."""
     rng = np.random.default_rng(1)
     odds = rng.normal(0, 1.5, ITEMS) + rng.normal(0, 0.6, (USERS, 1)) - 3
     held = rng.random((USERS, ITEMS)) < 1 / (1 + np.exp(-odds))
@@ -46,37 +46,37 @@ def alone(items: Ids, rng: np.random.Generator) -> Ids:
 
 
 def first(items: Ids, rng: np.random.Generator) -> Ids:
-    """One's own in any order, then others up to the end."""
+    """Own items in random order, then others up to the end."""
     return np.concatenate([rng.permutation(items), others(items, rng)])
 
 
 def mixed(items: Ids, rng: np.random.Generator) -> Ids:
-    """As many others among one's own, drawn anew."""
+    """Own items mixed with the same number of others, drawn anew."""
     return rng.permutation(np.concatenate([items, others(items, rng)[: len(items)]]))
 
 
 def twice(items: Ids, rng: np.random.Generator) -> Ids:
-    """One's own twice, once before each of two others."""
+    """Own items twice, and twice as many others once, in random order."""
     return rng.permutation(np.concatenate([items, items, others(items, rng)[: 2 * len(items)]]))
 
 
 def last(items: Ids, rng: np.random.Generator) -> Ids:
-    """Some others, then one's own in their order."""
+    """Some others, then own items in their order."""
     return np.concatenate([others(items, rng)[:30], items])
 
 
 def last_of_all(items: Ids, rng: np.random.Generator) -> Ids:
-    """One's own in any order behind others, from the start of a list."""
+    """Other items from the start of a list, then own items in random order."""
     return np.concatenate([others(items, rng), rng.permutation(items)])[-LENGTH:]
 
 
 def last_of_thrice(items: Ids, rng: np.random.Generator) -> Ids:
-    """Twice as many others, then one's own."""
+    """Twice as many others, then own items."""
     return np.concatenate([others(items, rng)[: 2 * len(items)], items])
 
 
 def nearly_all_in_order(items: Ids, rng: np.random.Generator) -> Ids:
-    """All but some others, sorted: the greatest of one's own is often the last of all."""
+    """Own items and five others, sorted, so that an own item is often the last."""
     return np.sort(np.concatenate([items, others(items, rng)[:5]]))
 
 
@@ -85,7 +85,7 @@ def nothing(items: Ids, rng: np.random.Generator) -> Ids:
 
 
 def some(items: Ids, rng: np.random.Generator) -> Ids:
-    """A part of one's own, a new one each round, before as many of others that are drawn once."""
+    """A new part of own items per round, then as many others from a fixed set."""
     pool = others(items, np.random.default_rng(items))[: 2 * len(items)]
     count = rng.integers(len(items) // 4, len(items)) + 1
     return np.concatenate([rng.permutation(items)[:count], rng.choice(pool, count)])
@@ -100,7 +100,7 @@ def padded(items: Ids, length: int) -> Ids:
 
 
 def view(lister: Lister, rounds: int, codes: Ids | None = None, **public: object) -> View:
-    """``codes`` (M, h) stand for items; those of an item are listed one behind the other."""
+    """A view of lists of items, or of ``codes`` (M, h), with an item's codes one after another."""
     rng = np.random.default_rng(2)
     made = []
     for _ in range(rounds):
@@ -132,11 +132,11 @@ def f1(seen: View) -> float:
         (some, 8, 0.97),
     ],
 )
-def test_ones_own_are_told_from_others(lister: Lister, rounds: int, least: float) -> None:
+def test_own_items_are_distinguished_from_others(lister: Lister, rounds: int, least: float) -> None:
     assert f1(view(lister, rounds)) >= least
 
 
-def test_numbers_beside_a_sorted_list_tell_what_its_order_does_not() -> None:
+def test_numbers_sent_with_a_sorted_list_are_used() -> None:
     plain = view(in_order, 8)
     rng = np.random.default_rng(4)
     rounds = []
@@ -149,8 +149,8 @@ def test_numbers_beside_a_sorted_list_tell_what_its_order_does_not() -> None:
     assert f1(view_of(*rounds, users=USERS, items=ITEMS)) > f1(plain) + 0.05
 
 
-def test_who_shows_no_end_is_read_by_the_places_that_ends_have() -> None:
-    """One in three has an item behind its own; how many are before them no list says."""
+def test_users_without_a_common_end_are_read_by_tenths() -> None:
+    """One of three lists has an item behind the own ones; no list shows the number before them."""
 
     def some(items: Ids, rng: np.random.Generator) -> Ids:
         rest = others(items, rng)
@@ -164,7 +164,7 @@ def test_who_shows_no_end_is_read_by_the_places_that_ends_have() -> None:
 
 
 @pytest.mark.parametrize("lister", [last, last_of_thrice])
-def test_who_was_seen_once_is_read_by_what_others_lists_are_made_of(lister: Lister) -> None:
+def test_users_with_one_list_are_read_by_the_rule_of_other_users(lister: Lister) -> None:
     seen, once = view(lister, 2), np.arange(USERS) % 3 == 0
     one, two = seen.rounds
     assert two.uploads is not None
@@ -177,7 +177,7 @@ def test_who_was_seen_once_is_read_by_what_others_lists_are_made_of(lister: List
 
 
 def test_lists_of_a_part_of_the_items_each_are_read_together() -> None:
-    """Items of even places are listed in one list, of odd ones in another, in rounds of its own."""
+    """Items of even numbers are in one list, of odd numbers in another one, in different rounds."""
     rng, rounds = np.random.default_rng(2), []
     for number in range(4):
         part, lists = np.arange(ITEMS) % 2 == number % 2, []
@@ -194,17 +194,17 @@ def test_codes_are_read_by_the_public_function(width: int) -> None:
     assert f1(view(alone, 1, codes, rows=codes)) >= 0.99
 
 
-def test_lists_of_nothing_tell_nothing() -> None:
+def test_lists_of_random_items_give_no_evidence() -> None:
     for rounds in (1, 4):
         ratio = reading.evidence(view(nothing, rounds), np.arange(USERS)).log_ratio
         assert ratio is not None
         assert abs(metrics.auc(ratio.ravel(), HELD.ravel()) - 0.5) < 0.03
 
 
-def test_a_user_is_read_alike_alone_and_among_others() -> None:
+def test_evidence_on_a_user_does_not_depend_on_the_request() -> None:
     for rounds in (1, 2, 4):
         seen, few = view(first if rounds < 4 else mixed, rounds), np.array([3, 17])
-        (reader,) = reading.reading(seen)
+        (reader,) = reading.readers_of(seen)
         among = reader.read(seen, np.arange(USERS)).log_ratio
         assert among is not None
         np.testing.assert_allclose(reader.read(seen, few).log_ratio, among[few])
@@ -212,7 +212,7 @@ def test_a_user_is_read_alike_alone_and_among_others() -> None:
 
 @pytest.mark.parametrize("there", [1.0, 0.9])
 def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
-    """Those of popular items are found; never is less told than by popularity alone."""
+    """Codes of popular items are found, and the result is never worse than popularity alone."""
 
     def some(items: Ids, rng: np.random.Generator) -> Ids:
         return items[np.random.default_rng(items).random(len(items)) <= there]
@@ -222,24 +222,24 @@ def test_unknown_codes_are_matched_by_frequency(there: float) -> None:
     silent = Evidence(
         users=np.arange(USERS), log_ratio=np.zeros(HELD.shape), activity=np.zeros(USERS)
     )
-    told, guessed = (
+    ratio, guessed = (
         posterior(each, known) for each in (reading.evidence(seen, np.arange(USERS)), silent)
     )
-    area, prior = (metrics.auc(each.ravel(), HELD.ravel()) for each in (told, guessed))
+    area, prior = (metrics.auc(each.ravel(), HELD.ravel()) for each in (ratio, guessed))
     assert area > prior + (0.03 if there == 1 else 0)
-    sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (told, guessed))
+    sets, popular = (metrics.set_f1(best_f1_sets(each), HELD).mean() for each in (ratio, guessed))
     assert sets > popular + (0.1 if there == 1 else 0)
     assert seen.how == ["Matches codes to items by how many users have each."]
 
 
-def test_unknown_codes_are_not_read_where_nobody_knows_what_is_popular() -> None:
+def test_unknown_codes_are_refused_without_known_popularity() -> None:
     seen = view(alone, 1, CODES[:, :1])
     assert "The messages are list (codes, 150)" in reading.refusal(seen)
 
 
 @pytest.mark.parametrize("listed", [0, 5])
-def test_codes_that_say_nothing_break_no_tie_of_the_prior(listed: int) -> None:
-    """Not by their last bits either: no codes at all, and codes that come up once."""
+def test_uninformative_codes_break_no_tie_of_the_prior(listed: int) -> None:
+    """Rounding does not break ties either, without codes and with codes that occur once."""
     codes = np.random.default_rng(3).permutation(10**6)
     parts = np.split(codes[: USERS * listed], USERS)
     values = np.stack([padded(part, LENGTH) for part in parts])

@@ -1,4 +1,4 @@
-"""What networks tell: on public features of items, and by their first layer."""
+"""Readers of networks on public features of items, and of first layers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TASTE = EVERYBODY % GENRES
 
 
 def view(**settings: Any) -> View:
-    """One upload of each user, who holds 10 of the 15 items of one genre."""
+    """A view of one upload per user; each user has 10 of the 15 items of one genre."""
     rng = np.random.default_rng(0)
     held = np.zeros((USERS, ITEMS))
     for user, taste in enumerate(TASTE):
@@ -52,7 +52,7 @@ def view(**settings: Any) -> View:
 
 
 @pytest.mark.parametrize("mean", [False, True])
-def test_taste_is_read_and_items_of_the_same_features_are_one(mean: bool) -> None:
+def test_taste_is_read_and_equal_features_get_equal_evidence(mean: bool) -> None:
     found = FeatureNetwork().read(view(averaged_genres=mean), EVERYBODY)
     by_genre = found.log_ratio[:, :GENRES]
     np.testing.assert_array_equal(found.log_ratio, by_genre[:, GENRE])
@@ -60,7 +60,7 @@ def test_taste_is_read_and_items_of_the_same_features_are_one(mean: bool) -> Non
 
 
 def test_prior_and_evidence_are_a_ratio_of_densities() -> None:
-    """Its mean over what negatives are drawn from is 1."""
+    """The mean of the ratio over the distribution of negatives is 1."""
     found = FeatureNetwork().read(view(), np.array([7]))
     assert np.exp(found.log_ratio[0] + found.items).mean() == pytest.approx(1.0)
 
@@ -88,7 +88,7 @@ def test_form_is_known_without_names() -> None:
     np.testing.assert_array_equal(one.log_ratio, other.log_ratio)
 
 
-def test_it_is_refused_without_public_features_or_with_rows_of_items() -> None:
+def test_networks_without_public_features_or_with_item_rows_are_refused() -> None:
     seen = view()
     blind = replace(seen, public=replace(seen.public, features=None))
     assert "public features" in FeatureNetwork().refusal(blind)
@@ -96,10 +96,10 @@ def test_it_is_refused_without_public_features_or_with_rows_of_items() -> None:
 
 
 def test_sets_are_not_guessed_from_features() -> None:
-    assert "no evidence of whole sets" in InteractionReconstruction().refusal(view())
+    assert "no evidence on whole sets" in InteractionReconstruction().refusal(view())
 
 
-def test_a_network_that_is_no_number_tells_nothing() -> None:
+def test_a_network_with_nan_gives_no_evidence() -> None:
     seen = view()
     (one,) = seen.rounds
     huge = {k: np.full_like(v, 1e38) for k, v in one.broadcast.items()}
@@ -120,7 +120,7 @@ D, H, CATALOGUE, N = 6, 16, 30, 25
 def planted(
     rng: np.random.Generator, *, upright: bool = True, first: bool = True, rank: bool = True
 ) -> tuple[View, np.ndarray]:
-    """Gradients of an MLP on [x; v_i] (or [v_i; x]) over 5 examples of errors e: e [x; v_i]^T.
+    """Gradients of an MLP on [x; v_i] (or [v_i; x]) over 5 examples with errors e: e [x; v_i]^T.
 
     Components have names that say nothing. Without ``rank`` the errors differ on the user's side.
     """
@@ -150,7 +150,7 @@ def planted(
 
 @pytest.mark.parametrize("upright", [True, False])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_gradient_of_any_batch_tells_the_vector_exactly(upright: bool, first: bool) -> None:
+def test_a_gradient_of_any_batch_reveals_the_vector_exactly(upright: bool, first: bool) -> None:
     view, x = planted(np.random.default_rng(0), upright=upright, first=first)
     assert not FirstLayer().refusal(view)
     found = FirstLayer().read(view, np.arange(N)).vectors
@@ -176,7 +176,7 @@ def cosines(run: Run) -> np.ndarray:
     return dots / np.linalg.norm(found, axis=1) / np.linalg.norm(true, axis=1)
 
 
-def test_sgd_tells_vectors_nearly_and_adam_their_signs() -> None:
+def test_sgd_reveals_vectors_nearly_and_adam_their_signs() -> None:
     plain, adam = cosines(trained(optimizer="sgd")), cosines(trained())
     assert plain.mean() > 0.99
     assert 0.85 < adam.mean() < plain.mean()
@@ -186,7 +186,7 @@ def test_private_vectors_are_read_without_a_matrix_that_spans_them() -> None:
     assert cosines(trained(private_user=True, optimizer="sgd")).mean() > 0.97
 
 
-def test_noise_on_the_layer_is_told_from_its_rank() -> None:
+def test_noise_on_the_layer_is_recognised_by_the_rank() -> None:
     target: Any = FAMILIES["targets"].member("fedncf-ldp")(rounds=1)
     view = target.run(DATA, np.random.default_rng(0)).transcript.view(Vantage.SERVER)
     assert FirstLayer().refusal(view)

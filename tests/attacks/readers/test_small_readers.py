@@ -1,4 +1,4 @@
-"""Readers of one idea each, and what readers have in common."""
+"""Small readers, and common properties of readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedrec_auditor.auditor.games import metrics
 from fedrec_auditor.auditor.games.metrics import set_f1
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.transcript import Public, RoundView, View, Wire
-from tests.attacks.made import SKEWED, fcf, reconstructed, sent, told, view_of
+from tests.attacks.made import SKEWED, fcf, read_all, reconstructed, sent, view_of
 
 ITEMS, USERS = 40, 12
 
@@ -52,24 +52,24 @@ def trained(hidden: int, *, noise: float = 0.0, dead: int = 0) -> View:
 
 
 @pytest.mark.parametrize("hidden", [10, 60])
-def test_what_an_autoencoder_is_trained_on_is_plain(hidden: int) -> None:
-    readers, found = told(trained(hidden))
+def test_the_training_items_of_an_autoencoder_are_read(hidden: int) -> None:
+    readers, found = read_all(trained(hidden))
     assert "InputWeights" in readers
     np.testing.assert_array_equal(found, np.where(HISTORIES, SURE, -SURE))
 
 
-def test_of_a_device_that_moved_nothing_nothing_is_told() -> None:
+def test_a_device_that_moved_nothing_gives_no_evidence() -> None:
     found = InputWeights().read(trained(10, dead=2), np.arange(4)).log_ratio
     assert not found[:2].any()
     assert found[2:].all()
 
 
 def test_noise_on_all_weights_is_not_for_this_reader() -> None:
-    assert "an input an item" in InputWeights().refusal(trained(10, noise=1e-3))
+    assert "one input per item" in InputWeights().refusal(trained(10, noise=1e-3))
 
 
-def test_a_first_layer_wider_than_its_output_is_no_stumbling_block() -> None:
-    """Its bias is of 10 units, and the side that is parallel to it of 30 of the 40 inputs."""
+def test_a_first_layer_wider_than_its_output_is_read() -> None:
+    """The bias has 10 units, and the side parallel to it has 30 of the 40 inputs."""
     view = trained(10)
     assert not FirstLayer().refusal(view)
     found = FirstLayer().read(view, np.arange(USERS)).vectors
@@ -82,7 +82,7 @@ CROWD, CATALOGUE, WIDTH = 40, 60, 4
 def summed(
     truth: np.ndarray, rng: np.random.Generator, *, rounds: int, share: float, noise: float = 0.0
 ) -> View:
-    """Each user's own rows move by a vector of its own, in each round it is drawn for."""
+    """A view of sums: each user's own rows move by the user's vector, in rounds of the user."""
     items = rng.normal(size=(CATALOGUE, WIDTH))
     vectors = 1 + rng.normal(size=(CROWD, WIDTH))
     own = truth[:, :, None] * vectors[:, None, :]
@@ -107,7 +107,7 @@ def truth() -> np.ndarray:
 
 
 def test_rows_that_stay_where_a_user_takes_part_are_not_its_own(truth: np.ndarray) -> None:
-    """The least evidence of an own item is above 0, and what stayed once is sure to be none."""
+    """Evidence of own items is above 0, and an item that stayed once is surely not an own item."""
     view = summed(truth, np.random.default_rng(1), rounds=40, share=0.2)
     ratio = Participation().read(view, np.arange(CROWD)).log_ratio
     assert (ratio[truth] >= 0).all()
@@ -125,16 +125,16 @@ def test_noise_hides_more_and_more(truth: np.ndarray) -> None:
     assert abs(found[2] - 0.5) < 0.06
 
 
-def test_other_participants_tell_nothing(truth: np.ndarray) -> None:
+def test_false_participants_give_no_evidence(truth: np.ndarray) -> None:
     view = summed(truth, np.random.default_rng(3), rounds=40, share=0.2)
     order = np.roll(np.arange(CROWD), 7)
     assert abs(area(view, truth[order]) - 0.5) < 0.08
 
 
-def test_where_everybody_takes_part_it_does_not_read(truth: np.ndarray) -> None:
+def test_sums_of_all_users_are_refused(truth: np.ndarray) -> None:
     view = summed(truth, np.random.default_rng(4), rounds=5, share=1.0)
     assert Participation().refusal(view)
-    assert told(view)[0] == ["Popularity"]
+    assert read_all(view)[0] == ["Popularity"]
 
 
 PLACES, DEVICES, D = 50, 20, 6
@@ -157,7 +157,7 @@ def descended(
     noise: float = 0.0,
     negatives: float = 0.0,
 ) -> View:
-    """Models, or changes, after steps of a device's vector and the items on (r, V u)."""
+    """Models, or changes, after steps on a loss of (r, V u), by the device's vector and items."""
     rng = np.random.default_rng(1)
     table = 0.3 * rng.normal(size=(PLACES, D))
     moved = []
@@ -175,16 +175,16 @@ def descended(
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", [Kind.MODEL, Kind.CHANGE])
 def test_sets_are_read_from_training_on_all_items(loss: str, kind: Kind) -> None:
-    readers, found = told(descended(LOSSES[loss], kind=kind))
+    readers, found = read_all(descended(LOSSES[loss], kind=kind))
     assert readers == ["RankOneChanges"]
     np.testing.assert_array_equal(found > 0, SETS)
 
 
-def test_noise_that_hides_the_direction_is_for_another_reader() -> None:
-    assert told(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRows"]
+def test_noise_that_hides_the_direction_is_left_to_another_reader() -> None:
+    assert read_all(descended(LOSSES["squared error"], noise=0.1))[0] == ["NoisyRows"]
 
 
-def test_where_negatives_are_drawn_the_sets_are_not_cut_in_two() -> None:
+def test_messages_with_negatives_are_refused() -> None:
     view = descended(LOSSES["squared error"], negatives=4.0)
     assert "move along one direction" in RankOneChanges().refusal(view)
 
@@ -196,14 +196,14 @@ def test_where_negatives_are_drawn_the_sets_are_not_cut_in_two() -> None:
 def test_a_gradient_is_read_whatever_its_loss_and_sign(
     loss: str, uphill: bool, rate: float | None
 ) -> None:
-    """Sent by a device that says nothing but "gradient", or which way it points."""
+    """The device states the kind "gradient", or also its sign."""
     view = descended(LOSSES[loss], steps=1, kind=Kind.CHANGE)
     (one,) = view.rounds
     values = (-10.0 if uphill else 10.0) * one.uploads.components["a"].dense(np.arange(DEVICES))
     view = view_of(
         sent({"a": Dense(values, Kind.GRADIENT, rate)}, one.broadcast), users=DEVICES, items=PLACES
     )
-    readers, found = told(view)
+    readers, found = read_all(view)
     assert readers == ["RankOneGradients" if loss == "squared error" else "RankOneChanges"]
     np.testing.assert_array_equal(found > 0, SETS)
 
@@ -214,13 +214,13 @@ SENDERS, COLUMNS = 30, 40
 RNG = np.random.default_rng(0)
 
 
-def test_evidence_that_is_no_number_is_a_fault_of_its_reader() -> None:
+def test_evidence_with_nan_raises() -> None:
     with pytest.raises(ArithmeticError, match="Repair the reader"):
         Evidence(users=np.arange(1), log_ratio=np.array([[0.0, np.nan]]))
 
 
 def rows(own: np.ndarray) -> np.ndarray:
-    """Changes of an item table, of own rows."""
+    """Changes of an item table in own rows."""
     return own[:, :, None] * RNG.normal(size=(len(own), 1, 8))
 
 
@@ -243,7 +243,7 @@ def test_rounds_of_one_user_are_pooled(
     negatives: int,
     pool: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> None:
-    """Both rounds of some users together tell what each of them tells.
+    """Two rounds of the same users give the combined evidence of the rounds.
 
     But for rows that stay, where either round moves others: see ``ItemRows``.
     """
@@ -257,7 +257,7 @@ def test_rounds_of_one_user_are_pooled(
     def seen(*those: int) -> np.ndarray:
         settings = {"negatives": negatives}
         view = view_of(*(rounds[n] for n in those), users=SENDERS, items=COLUMNS, settings=settings)
-        readers, ratio = told(view)
+        readers, ratio = read_all(view)
         assert readers == [reader]
         return ratio
 
@@ -305,9 +305,10 @@ def test_few_untouched_items_suffice(touched: int) -> None:
     np.testing.assert_array_equal(reconstructed(view).items, truth)
 
 
-def test_noise_costs_little() -> None:
-    """F1 at noise of .1, .3 and 1.0 standard deviations of the entries is no less than the .999,
-    .980 and .642 that a first prototype of the rank-one attack reached.
+def test_noise_lowers_f1_little() -> None:
+    """F1 stays above that of a first prototype of the rank-one attack.
+
+    It reached .999, .980 and .642 at noise of .1, .3 and 1.0 standard deviations of the entries.
     """
     wide = np.tile(SKEWED, (1, 6))
     wide[:, 150:] &= np.random.default_rng(1).random((120, 750)) < 0.2

@@ -1,4 +1,4 @@
-"""`auditor account`: what noise of one's own spends."""
+"""Tests of `auditor account`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_makes_no_sense_is_one_line(words: tuple[object, ...], said: str) -
 
 
 def test_a_claimed_epsilon_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number, or what somebody's accountant says of the same settings."""
+    """A claim is a number, or the result of an accountant for the same settings."""
     (tmp_path / "accountant_of_the_tests.py").write_text(
         "import math\n"
         "def classical(gaussian, rounds, delta):\n"

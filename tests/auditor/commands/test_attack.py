@@ -1,4 +1,4 @@
-"""auditor attack: held against an earlier attack, only what got worse fails."""
+"""Tests of auditor attack: with an earlier attack as baseline, only worse findings fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`auditor claims`: one target at any settings, one entry in full, the whole catalogue."""
+"""Tests of `auditor claims`: one target at any settings, one entry in full, the catalogue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def all():
 
 
 def test_theorem_5_of_lfl_at_any_parameters() -> None:
-    """Entry 22 of the catalogue: at sigma/Delta = 5, omega 0.6 claimed 2.59, true 3.14."""
+    """Entry 22 at sigma/Delta = 5, omega = 0.6: the claim is 2.59, the true epsilon is 3.14."""
     given = [w for s in ("sigma=5", "omega=0.6", "T=10", "delta=1e-5") for w in ("--set", s)]
     code, out, _ = cli("claims", "lfl-sgdmf", *given, "--json")
     assert code == 0
@@ -69,7 +69,7 @@ def test_an_entry_says_the_verdict_first_and_lists_what_is_wrong(tmp_path: Path)
     assert first[1].startswith(
         "  The statement is wrong: as printed, the server computes something"
     )
-    assert [line for line in first if "agree" in line] == ["  14 more agree."]
+    assert [line for line in first if "agree" in line] == ["  14 more numbers agree."]
     code, out, _ = cli("claims", "16")
     assert "Expected" not in out
     assert "Assumed: against clients who take part" in " ".join(out.split())
@@ -81,14 +81,14 @@ def test_nothing_is_called_measured_where_nothing_was() -> None:
     assert "measured" not in out
     text = " ".join(out.split())
     first, *others = text.split(" Proved: ")
-    assert first.endswith("the guess is right more than 99.9999% of the time.")
+    assert first.endswith("guesses right more than 99.9999% of the time.")
     assert "✗ false, promises little: everything about one user, over the whole training" in first
     assert "Shown: ≥ 5,000 (delta 0; exact, no samples; exact log-ratio)" in others[0]
     assert len(others) == 5
 
 
 def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any spelling, of verdicts and of arithmetic; files for a CI have all."""
+    """Verdicts may have any spelling; files for CI contain all entries."""
     some = tuple(e for e in catalogue.entries() if e.number in ("6", "7b", "8", "20b"))
     monkeypatch.setattr(catalogue, "entries", lambda _: some)
     for given, expected in ((["VIOLATED"], ["6"]), (["wrong", "No_Claim"], ["7b", "20b"])):
@@ -97,7 +97,7 @@ def test_only_some_words_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> No
         assert code == 0
         *entries, last = out.splitlines()
         assert [line.split()[0] for line in entries] == expected
-        assert "Hidden, as --only" in last
+        assert "Hidden by --only" in last
         found = json.loads(cli("claims", "--all", *words, "--json")[1])
         assert [row["number"] for row in found] == expected
 
@@ -110,12 +110,12 @@ def test_the_entries_of_a_paper() -> None:
 
 
 def no_constant(name: str) -> float:
-    raise AssertionError(f"{name} is no JSON")
+    raise AssertionError(f"{name} is not JSON")
 
 
 @pytest.mark.parametrize("asked", ["7", "17b", "16", "dplcf-ap", "fedrec-apm"])
 def test_infinities_are_strings_in_json(asked: str) -> None:
-    """The densities of 17b's worst upload are beyond the doubles."""
+    """The densities of the worst upload of entry 17b exceed the range of doubles."""
     code, out, _ = cli("claims", asked, "--json")
     assert code == 0
     rows = json.loads(out, parse_constant=no_constant)
@@ -134,7 +134,7 @@ def test_a_target_is_followed_by_its_entries() -> None:
 
 
 def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row of the 36, so that it is quick; all of them are in docs/claims.md."""
+    """One of 36 rows is tested, to be fast; docs/claims.md has all rows."""
     few = [c for c in numbers.printed_epsilons() if c.clients == 30 and c.delta == 1e-6]
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: few)
     code, out, _ = cli("claims", "dp-privrec", "--tables", "--jobs", "1")
@@ -147,7 +147,7 @@ def test_the_printed_tables_stand_beside_what_holds(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_tables_of_any_paper_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a paper declares, is listed beside ours, by itself for its system, and on the page."""
+    """A table that a paper declares is listed with ours, for its system, and on the page."""
     monkeypatch.setattr(numbers, "printed_epsilons", lambda: ())
     head = Path(numbers.__file__).with_name("claims.toml").read_text().partition("[[claim]]")[0]
     folder = tmp_path / "tabled_paper"
@@ -196,8 +196,8 @@ def test_an_epsilon_of_millions_is_printed() -> None:
         (("lfl-sgdmf", "--set", "sigma=1e-300"), "less extreme"),
         (("fmf-ldp", "--set", "epsilon=1e-15"), "in [1e-9, 1e100], got epsilon=1e-15"),
         (("dplcf-sp", "--set", "epsilon=1e-12"), "in [1e-9, inf), where doubles hold its rates"),
-        (("gd-dr", "--set", "epsilon=1e-9"), "a round, got epsilon=1e-09 for rounds=10"),
-        (("gd-dr", "--set", "epsilon=1e6"), "a round, got epsilon=1000000.0 for rounds=10"),
+        (("gd-dr", "--set", "epsilon=1e-9"), "per round, got epsilon=1e-09 for rounds=10"),
+        (("gd-dr", "--set", "epsilon=1e6"), "per round, got epsilon=1000000.0 for rounds=10"),
         (("dp-privrec", "--set", "rounds=1e300"), "up to 1e+15"),
         (("lfl-sgdmf", "--set", "delta=1"), "delta=1"),
         (("lfl-sgdmf", "--set", "sigma=nan"), "noise_multiplier=nan"),

@@ -1,4 +1,4 @@
-"""The auditor command: what it prints, what it leaves, how it exits."""
+"""Tests of the auditor command: its output, its files and its exit codes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROGRESS = re.compile(r"\[(\d+)/(\d+)\] [a-z-]+ [a-z-]+; .+ so far")
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One quick audit by a plan on synthetic data, by two workers."""
+    """A quick audit of a plan on synthetic data, with two workers."""
     out = tmp_path_factory.mktemp("run")
     (out / "plan.toml").write_text(PLAN)
     code, said, told = cli("run", "--plan", out / "plan.toml", "--jobs", 2, "--out", out)
@@ -103,7 +103,7 @@ def test_the_record_says_what_a_training_and_a_user_cost(done: Path) -> None:
 
 
 def test_a_plan_says_what_protects_an_upload_and_how_it_travels(done: Path) -> None:
-    """FedMF sends its model as it is; here with noise of epsilon 2 on every entry, shuffled."""
+    """FedMF sends plain models; the plan adds noise of epsilon 2 per entry, and a shuffler."""
     found = [f for f in Record.read(done).findings if f.target == "fedmf"]
     assert {"server", "shuffled"} == {finding.scope.vantage for finding in found}
     for row in (found[0].claim, found[0].accounted, found[0].measured):
@@ -128,7 +128,7 @@ def test_every_attack_says_its_interval_and_baseline(done: Path) -> None:
 def test_progress_is_plain_lines(done: Path) -> None:
     lines = (done / "stderr").read_text().splitlines()
     said = [found for line in lines if (found := PROGRESS.fullmatch(line))]
-    # A line where nothing ends for long repeats the number.
+    # A line repeats the number if no task ends for a long time.
     assert list(dict.fromkeys(int(f[1]) for f in said)) == list(range(1, int(said[0][2]) + 1))
     assert "\x1b" not in (done / "stderr").read_text()
     assert "\x1b" not in (done / "stdout").read_text()
@@ -137,7 +137,7 @@ def test_progress_is_plain_lines(done: Path) -> None:
 def test_the_same_plan_gives_the_same_bytes_with_one_job_and_after_a_break(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One job, cut off after five tasks, two of which are lost, resumed: equal but for timing."""
+    """One job is interrupted after five tasks, loses two, and resumes: equal except for timing."""
     from fedrec_auditor.auditor.plan.plan import read_plan
     from fedrec_auditor.auditor.run import runner
     from fedrec_auditor.auditor.run.resources import make_resources
@@ -218,7 +218,7 @@ def test_a_fault_in_one_task_loses_no_other(
 def test_a_target_that_refuses_its_data_is_named_and_loses_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With nothing else to audit it is bad input; beside others their findings are kept."""
+    """A single such target is bad input; with other targets, their findings are kept."""
     real = AuditedTarget.run
 
     def refusing(self: AuditedTarget, step: str) -> TaskResult:
@@ -266,7 +266,7 @@ def test_a_target_is_listed_with_its_settings_and_what_they_may_be() -> None:
     )
     settings = json.loads(cli("list", "fedrec-apm", "--json")[1])
     assert settings["share"].items() >= {"default": 0.0, "may be": "in [0, 1]"}.items()
-    assert "of users a round" in settings["share"]["is"]
+    assert "share of users per round" in settings["share"]["is"]
     assert settings["learner"]["may be"] == "one of `auditor list learners`"
     assert cli("list", "fmf-lpd")[2].endswith("Did you mean fmf-ldp or fedmf-ldp or fmf-vfl?\n")
 
@@ -309,7 +309,7 @@ def test_a_shell_completes_commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_that_ends_the_program_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as a module of a stranger that calls sys.exit(0) where nothing contains it."""
+    """An imported module may call sys.exit(0)."""
 
     def ended(*words: object, **options: object) -> None:
         raise SystemExit(0)
@@ -389,8 +389,7 @@ def test_an_audit_whose_output_is_lost_is_written_and_exits_by_its_findings(
 
 
 @pytest.mark.parametrize(
-    ("redirect", "lines"),
-    [("1>/dev/full", 1), later("1>&-", 0), later("1> >(:)", 0)],
+    ("redirect", "lines"), [("1>/dev/full", 1), later("1>&-", 0), later("1> >(:)", 0)]
 )
 def test_a_verdict_that_cannot_be_printed_is_the_exit_code(redirect: str, lines: int) -> None:
     words = [*COMMAND, "verify", "bit-flip", "--epsilon", "0.5", "--samples", "1000"]

@@ -1,4 +1,4 @@
-"""`auditor compare`: worse exits with 1, and audits that ask different things say so first."""
+"""Tests of `auditor compare`: exit code 1 for worse audits, and a note on different plans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.reports.conftest import sample
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A run without its refuted findings, and with them but for another seed."""
+    """Two runs: one without its refuted findings, one with them and another seed."""
     whole = sample()
     rest = tuple(f for f in whole.findings if f.verdict is not Verdict.VIOLATED)
     before = whole.model_copy(update={"findings": rest})
@@ -28,7 +28,7 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path
     before, now = runs
     code, text, _ = cli("compare", before, now / "report.json")
     assert code == 1
-    assert text.startswith("Not the same audits")
+    assert text.startswith("The audits differ")
     assert text.index("Other plan: seed 1, was ") < text.index("Worse (1)")
     assert "dplcf-ap: false: epsilon 1" in text
     assert text.rstrip().endswith("1 worse, 0 better.")
@@ -37,7 +37,7 @@ def test_a_new_violation_exits_with_1_and_its_loss_with_0(runs: tuple[Path, Path
     assert (code, "Nothing is worse." in text) == (0, True)
     assert "this audit lacks them: 1 finding of the baseline." in text
     code, text, _ = cli("compare", now, now)
-    assert (code, text.startswith("The same plan, data and versions.")) == (0, True)
+    assert (code, text.startswith("Both audits have the same plan, data")) == (0, True)
 
 
 def test_json_holds_the_same(runs: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""``auditor estimate``."""
+"""Tests of ``auditor estimate``."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_scores_of_one_training(tmp_path: Path) -> None:
     words = ("estimate", str(path), "--one-run", "--delta", "1e-5", "--epsilon", "2")
     code, out, _ = cli(*words)
     assert (code, out.split(":")[0]) == (1, "False")
-    assert "guesses of who was in one training" in out.replace("\n           ", " ")
+    assert "guesses of which canaries one training included" in out.replace("\n           ", " ")
     assert "auto, guesses, trade-off" in refusal(*words, "--estimator", "joint-binomial")
 
 

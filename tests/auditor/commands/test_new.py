@@ -1,4 +1,4 @@
-"""A begun system is audited and tested as it stands; what is there is not overwritten."""
+"""Tests of auditor new: templates pass an audit and tests, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAST = ("--data", "synthetic", "--quick", "--jobs", "1", "--plan", "plan.toml")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_users: None) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two workers begin for longer than they work
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # two workers take longer to start than to work
     importlib.invalidate_caches()
     (tmp_path / "plan.toml").write_text(PLAN)
     yield tmp_path
@@ -63,9 +63,9 @@ def test_claims_of_a_file_are_judged_instead(folder: Path) -> None:
         (("run", "my_own:server"), "to make a system without arguments"),
         (("run", "my_own:system", "--claim", "none.toml"), "a readable file of claims"),
         (("run", "fcf", "--claim", "claim.toml"), "claims of a system of your own"),
-        (("new", "system", "my-own"), "Expected no file my_own.py"),
+        (("new", "system", "my-own"), "got the existing my_own.py"),
         (("new", "system", "../x"), "a name of letters"),
-        (("new", "system", "x", "--folder", "none"), "Expected a folder"),
+        (("new", "system", "x", "--folder", "none"), "Expected --folder to be a folder"),
     ],
 )
 def test_what_is_wrong_is_a_line(folder: Path, words: tuple[str, ...], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The gate of `auditor run` and `auditor report`: leaks, and what got worse."""
+"""Tests of the gate of `auditor run` and `auditor report`: leaks, and worse findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     assert pointer == f"Details: auditor report {out} fcf"
     assert run("fcf", out)[0] == 0
     code, text, _ = run("random", tmp_path / "random", "--fail-on", "leak")
-    assert code == 3  # it sends nothing: no attack could look, which is not that none would find
+    assert code == 3  # without uploads no attack runs, which is not that none succeeds
     text = " ".join(text.split())
     assert "not assessed: random: leak (" in text
     assert " attacks could not run here). Exit 3; --allow not-assessed" in text
@@ -48,7 +48,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
     record = json.loads(before.read_text())
     for row in record["attacks"]:
         row["value"], row["ci_low"], row["ci_high"] = 0.1, 0.05, 0.15
-    del record["severity"]  # which would not be that of these rows
+    del record["severity"]  # a stored value would not be that of these rows
     before.write_text(json.dumps(record))
     code, text, _ = cli("report", out, "--baseline", before)
     assert code == 1
@@ -58,7 +58,7 @@ def test_fail_on_leak_tells_a_system_that_leaks_from_one_that_sends_nothing(tmp_
 
 
 def test_a_baseline_with_nothing_in_common_is_no_pass(tmp_path: Path) -> None:
-    """A system that was renamed is compared with nothing, which says nothing of it."""
+    """A renamed system has no counterpart in the baseline, so the gate does not pass."""
     run("fmf-ldp", tmp_path / "old")
     run("dplcf-sp", tmp_path / "new")
     code, text, _ = cli("report", tmp_path / "new", "--baseline", tmp_path / "old")

@@ -1,4 +1,4 @@
-"""auditor verify: what it says, in which form, and how it exits."""
+"""Tests of auditor verify: its output, formats and exit codes."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_sample_that_shows_nothing_exits_with_3_and_says_what_to_run() -> None
     code, out, _ = cli(*words)
     said = " ".join(out.split())
     assert (code, out.split(":")[0]) == (3, "Not tested")
-    assert "show epsilon 8.26078 at most, not above the claim of 10" in said
+    assert "these draws is 8.26078, not above the claim of 10" in said
     assert said.count("--samples 37948") == 1
     assert "--samples 8000" not in said
     assert cli(*words, "--allow", "inconclusive")[0] == 0
@@ -133,7 +133,7 @@ def test_json_is_json_where_epsilon_is_infinite_too() -> None:
     code, out, _ = cli(
         "verify", "homemade:certain", "--epsilon", "1", "--samples", "1000", "--json"
     )
-    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (code, found["verdict"], found["epsilon_lower"]) == (1, "VIOLATED", "inf")
     assert found["exact"] is True
     assert found["witness"]["probability_b"] == 0.0
@@ -180,7 +180,7 @@ BAD = {
     "timeout NaN": (("tight", "--epsilon", "1", "--timeout", "nan"), "timeout=nan"),
     "inputs not JSON": (("response", "--epsilon", "1", "--inputs", "0,1"), "JSON list"),
     "inputs no list": (("response", "--epsilon", "1", "--inputs", "1"), "Add the brackets"),
-    "inputs NaN": (("response", "--epsilon", "1", "--inputs", "[NaN, 1]"), "NaN is no JSON"),
+    "inputs NaN": (("response", "--epsilon", "1", "--inputs", "[NaN, 1]"), "NaN is not a JSON"),
     "inputs too deep": (("response", "--epsilon", "1", "--inputs", "[" * 9999), "JSON list"),
     "inputs ragged": (("response", "--epsilon", "1", "--inputs", "[[0, [1]], 1]"), "ragged"),
     "input out of the domain": (
@@ -221,7 +221,7 @@ def test_warnings_of_the_callable_do_not_crowd_the_refusal(tmp_path: Path) -> No
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="there is no /proc here")
 def test_an_interrupt_ends_it_and_what_it_runs(tmp_path: Path) -> None:
     words = ["verify", "homemade:hangs", "--epsilon", "1"]
-    # a shell's background job ignores it, and so would all that it starts
+    # a background job of a shell ignores the signal, and so would its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [sys.executable, "-m", "fedrec_auditor", *words],
@@ -267,7 +267,7 @@ def test_a_mechanism_of_ours_is_verified_by_its_name_and_settings() -> None:
     [
         (("laplace", "--set", "scale=1"), "got no low, high. Add --set low=VALUE"),
         (("laplace", "--set", "scal=1"), "Did you mean scale?"),
-        (("clipped", "--set", "scale=1"), "made of others"),
+        (("clipped", "--set", "scale=1"), "has other mechanisms"),
         (("homemade:tight", "--set", "p=1"), "Leave the settings out"),
     ],
 )
@@ -314,7 +314,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_however_the_callable_fails_it_is_told_so(tmp_path: Path, fault: str) -> None:
-    """None of it is a fault of ours."""
+    """The message never calls it a fault of auditor."""
     text, told = FAULTS[fault]
     name = f"fault_{fault.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(text)

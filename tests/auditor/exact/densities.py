@@ -1,4 +1,4 @@
-"""Laws that a third party would write, and the search asked plainly: shared by these tests."""
+"""Distributions as a third party would write them, and a plain call of the search, for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows = NDArray[np.float64] | Sequence[NDArray[np.float64]]
 FEW = settings(max_examples=25, database=None, derandomize=True)
 UNIT = Domain(low=0, high=1)
 DRAWS = 20_000
-"""Of an input, to see outputs that come seldom: none of the laws here has any that are seldomer."""
+"""Draws per input to find rare outputs: no distribution here has rarer ones."""
 
 
 def search(
@@ -37,8 +37,8 @@ def search(
     seed: int = 0,
     samples: int = DRAWS,
 ) -> Bound:
-    """By a third of the examples that Hypothesis makes by default: to find as much by fewer."""
-    with mock.patch.object(LogRatio, "most", 60), mock.patch.object(Divergence, "most", 30):
+    """The search with a third of its usual Hypothesis examples, which suffice here."""
+    with mock.patch.object(LogRatio, "examples", 60), mock.patch.object(Divergence, "examples", 30):
         return exact_search(
             mechanism,
             epsilon=epsilon,
@@ -101,7 +101,7 @@ def slow_epsilon(rows: Rows) -> float:
 
 
 def slow_delta(rows: Rows, epsilon: float) -> float:
-    """The largest hockey-stick divergence of two rows, by the same."""
+    """The largest hockey-stick divergence of two rows, by a double loop over the definition."""
     return max(
         sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
         for p, q in itertools.permutations(rows, 2)
@@ -109,7 +109,7 @@ def slow_delta(rows: Rows, epsilon: float) -> float:
 
 
 def assert_least(epsilon: float, rows: Rows, delta: float) -> None:
-    """``epsilon`` is the least that holds of ``rows`` at ``delta``."""
+    """Asserts that ``epsilon`` is the smallest that holds for ``rows`` at ``delta``."""
     if math.isfinite(epsilon):
         assert slow_delta(rows, epsilon) <= delta + 1e-9
     if epsilon > 1e-6:
@@ -129,7 +129,7 @@ def laws(draw: st.DrawFn) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class OnIntegers:
-    """Whole-number noise from a log-weight, normalised over [-400, 400]."""
+    """Integer noise from a log-weight, normalised over [-400, 400]."""
 
     log_weight: Any
     domain = Domain(low=0, high=3, values=(0.0, 1.0, 2.0, 3.0))

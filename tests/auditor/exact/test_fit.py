@@ -1,4 +1,4 @@
-"""check_fit: honest samplers pass, wrong ones are named with the worst cell, at an exact level."""
+"""check_fit: honest samplers pass, and wrong ones fail with the worst cell, at an exact level."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Leaky(BitFlip):
 
 
 class Impossible(BitFlip):
-    """One time in a thousand it sends the bit as it is, which its law excludes for a 0."""
+    """A flip that sends the bit itself once in 1,000 times, which log_prob excludes for a 0."""
 
     def randomize(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
         return np.where(rng.random(size) < 1e-3, 1, super().randomize(value, rng, size))
@@ -130,11 +130,11 @@ class Impossible(BitFlip):
 
 BROKEN: dict[str, tuple[Any, list[Any], str]] = {
     "a bit flipped too often": (Biased(0.9, 0.3), [0, 1], "input 1, the output"),
-    "probabilities below 1 in all": (Leaky(0.9, 0.3), [0, 1], "came 20000 times in 20000"),
+    "probabilities below 1 in all": (Leaky(0.9, 0.3), [0, 1], "occurred 20000 times in 20000"),
     "an impossible output": (Impossible(0.5, 0.0), [0, 1], "impossible"),
     "a tenth less noise": (additive(lambda r, n: r.laplace(0, 0.9, n)), NUMBERS, "an output in"),
     "a tail set to zero": (additive(_no_tail), NUMBERS, "some outputs repeat"),
-    "a tail drawn again": (additive(_redrawn), NUMBERS, "came"),
+    "a tail drawn again": (additive(_redrawn), NUMBERS, "occurred"),
     "a normaliser off by 1%": (
         additive(plain, lambda z: log_laplace(z) + math.log(1.01)),
         NUMBERS,
@@ -164,11 +164,7 @@ BROKEN: dict[str, tuple[Any, list[Any], str]] = {
         "log-ratio",
     ),
     "another clip": (clipped(1.9), NUMBERS, "some outputs repeat"),
-    "nan": (
-        additive(plain, lambda z: np.where(z > 0, np.nan, log_laplace(z))),
-        NUMBERS,
-        "got nan",
-    ),
+    "nan": (additive(plain, lambda z: np.where(z > 0, np.nan, log_laplace(z))), NUMBERS, "got nan"),
 }
 
 
@@ -181,25 +177,21 @@ def test_broken_ones_fail_and_the_worst_cell_is_named(name: str) -> None:
 
 
 def test_chi_square_at_5_expected_is_no_test_at_this_level() -> None:
-    """Its p-value is too small by more than a hundred where an honest cell of 5 expected counts
-    19: that is why the tests here are binomial, and theirs is the true one."""
+    """The chi-square p-value is too small by a factor above 100 if an honest cell with 5 expected
+    has 19: so the tests here are binomial, whose p-value is exact."""
     cells, expected, count = 10_000, 5.0, 20
     true = stats.binom.sf(count - 1, 50_000, expected / 50_000)
     chi_square = stats.chi2.sf((count - expected) ** 2 / expected, 1)
     assert true > 100 * chi_square
     test = fit._Test(
-        *2 * (np.full(cells, 1e-4),),
-        np.full(cells, count),
-        np.full(cells, 50_000),
-        str,
-        "",
+        *2 * (np.full(cells, 1e-4),), np.full(cells, count), np.full(cells, 50_000), str, ""
     )
     np.testing.assert_allclose(test.p_values(), 2 * true)
 
 
 @pytest.mark.calibration
 def test_the_level_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a level of 20%, honest samplers fail at most so often: one bound for all the tests."""
+    """At a level of 20%, honest samplers fail at most that often: one bound for all tests."""
     monkeypatch.setattr(fit, "LEVEL", 0.2)
     runs = [
         check(HONEST[name][0], HONEST[name][1][:2], samples=2000, seed=seed).status
@@ -235,7 +227,7 @@ def test_a_discrete_law_on_a_grid_too_fine_to_repeat_is_no_density() -> None:
 
 
 def test_a_log_probability_of_one_output_at_a_time_passes() -> None:
-    """``math.log`` and ``if`` refuse arrays; that is no misfit."""
+    """``math.log`` and ``if`` refuse arrays, which is not a misfit."""
     keep = 1.0 / (1.0 + math.exp(-1.0))
 
     def flip(x: int, rng: np.random.Generator, size: int) -> Any:

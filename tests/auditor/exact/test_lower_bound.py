@@ -37,7 +37,7 @@ SCOPE = any_pair(Unit.BIT, Vantage.SERVER, Horizon.REPORT)
 
 @dataclass(frozen=True)
 class Table:
-    """A mechanism given by its law, inputs by outputs."""
+    """A mechanism given by its probabilities, inputs by outputs."""
 
     law: Any
     copies: int = 1
@@ -149,7 +149,7 @@ KINDS = st.sampled_from(
 
 
 def _joint(mechanism: Mechanism) -> np.ndarray:
-    """The law of all outputs under every input, of bits."""
+    """The distribution of all outputs under every input, for bits."""
 
     def vectors(shape: tuple[int, ...]) -> np.ndarray:
         flat = list(itertools.product([0, 1], repeat=math.prod(shape)))
@@ -164,7 +164,7 @@ def _joint(mechanism: Mechanism) -> np.ndarray:
 def test_vectors_of_bits_have_the_curve_of_their_worst_pair(
     p: float, q: float, kind: Callable[[BitFlip], Mechanism], epsilon: float
 ) -> None:
-    """Against all pairs of vectors, also those that differ one way here and the other way there."""
+    """Against all pairs of vectors, also those whose entries differ in opposite directions."""
     mechanism = kind(BitFlip(p, q))
     law = _joint(mechanism)
     slow = np.maximum(law[:, None] - math.exp(epsilon) * law[None], 0.0).sum(axis=-1).max()
@@ -301,7 +301,7 @@ def test_many_copies_at_delta_do_not_underflow_to_an_infinite_bound() -> None:
 
 
 def test_shuffles_of_millions_leave_out_what_no_double_holds() -> None:
-    """The law of the number of ones keeps its mass, and both ends."""
+    """The distribution of the number of ones keeps its mass, and both ends."""
     law = Shuffled(2.5, 10**6 + 1)
     worst_case = law.worst_case()
     assert len(worst_case.outputs) < 10**5

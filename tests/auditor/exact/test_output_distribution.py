@@ -18,7 +18,7 @@ from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.exact.output_distribution import (
     DEEPEST,
     Density,
-    in_singles,
+    is_single_precision,
     without_underflow,
 )
 from fedrec_auditor.auditor.verification.checks.support import support
@@ -47,8 +47,7 @@ def test_at_a_delta_the_epsilon_is_where_the_divergence_meets_it(
 
 
 @pytest.mark.parametrize(
-    ("sigma", "delta"),
-    [(0.5, 1e-5), (3.0, 1e-2), later(0.5, 1e-2), later(3.0, 1e-5)],
+    ("sigma", "delta"), [(0.5, 1e-5), (3.0, 1e-2), later(0.5, 1e-2), later(3.0, 1e-5)]
 )
 def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta: float) -> None:
     found = search(gaussian(sigma), 100.0, delta).epsilon
@@ -59,7 +58,7 @@ def test_densities_without_a_curve_are_integrated_from_below(sigma: float, delta
 
 
 class ModestCurve(Gaussian):
-    """Its curve is that of half the distance."""
+    """A broken mechanism: its curve is that of half the distance."""
 
     def delta(self, epsilon: float) -> float:
         return gaussian_divergence((self.high - self.low) / self.sigma / 2, epsilon)
@@ -85,7 +84,7 @@ def refuted(thing: Any, epsilon: float, inputs: list[Any]) -> bool:
 
 
 def geometric(last: int) -> Density:
-    """Two-sided geometric noise cut off at 0 and ``last``: epsilon is 1 a unit, exactly.
+    """Two-sided geometric noise cut off at 0 and ``last``: epsilon is 1 per unit, exactly.
 
     By a table of probabilities, as its author would have it: they underflow.
     """
@@ -134,9 +133,9 @@ def test_single_precision_refutes_no_tight_claim(shape: tuple[int, ...]) -> None
 
 def test_single_precision_is_told_by_the_bits() -> None:
     logs = np.log(np.random.default_rng(0).random(20))
-    assert in_singles(logs.astype(np.float32).astype(float))
-    assert not in_singles(logs)
-    assert not in_singles(np.array([0.0, -np.inf, -1.0, -0.5]))
+    assert is_single_precision(logs.astype(np.float32).astype(float))
+    assert not is_single_precision(logs)
+    assert not is_single_precision(np.array([0.0, -np.inf, -1.0, -0.5]))
 
 
 LOGS = st.one_of(st.just(-math.inf), st.floats(-2000.0, 0.0), st.floats(-750.0, -700.0))
@@ -155,7 +154,7 @@ def test_only_what_the_claim_allows_is_raised(laws: Any, claim: float) -> None:
 
 @pytest.mark.parametrize("scale", [0.05, 0.02, 0.01])
 def test_little_noise_leaves_a_finite_epsilon_at_a_delta(scale: float) -> None:
-    """Masses of cells underflow though the law is in logs. Laplace: d/scale + 2 ln(1 - delta)."""
+    """Masses of cells underflow, but not their logs. Laplace: d/scale + 2 ln(1 - delta)."""
 
     def bound(claim: float) -> float:
         return search(laplace(scale, None), claim, 1e-5, inputs=[0.0, 20.0], seed=1).epsilon

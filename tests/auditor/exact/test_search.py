@@ -18,7 +18,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.verdict import exceeds
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.exact.candidate_inputs import inputs_of
-from fedrec_auditor.auditor.exact.candidate_outputs import SELDOM
+from fedrec_auditor.auditor.exact.candidate_outputs import RARE_DRAWS
 from fedrec_auditor.auditor.exact.output_distribution import Density
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Domain, WorstCase
@@ -58,12 +58,7 @@ DOMAINS = (
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=str)
-@settings(
-    max_examples=60,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=60, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_input_is_one_of_the_domain(domain: Domain, data: Any) -> None:
     value = data.draw(inputs_of(domain))
@@ -112,7 +107,7 @@ def test_the_witness_of_an_exhaustive_search_is_the_first_pair_above_the_claim(
     first = math.log((0.5 - delta) / 0.3)
     assert first > 0.3 > math.log((0.5 - delta) / 0.45)
     assert found.witness.note.startswith(f"{'epsilon' if delta else 'log-ratio'} {first:.6g}; ")
-    assert "the largest is that of" in found.witness.note
+    assert "the largest is for" in found.witness.note
 
 
 @pytest.mark.parametrize(
@@ -135,11 +130,7 @@ def test_no_search_beats_the_critical_sets_of_honest_mechanisms(mechanism: Any) 
     assert not exceeds(found.epsilon, known)
 
 
-@given(
-    low=st.floats(-1e6, 1e6),
-    width=st.floats(1e-3, 1e6),
-    epsilon=st.floats(0.01, 50.0),
-)
+@given(low=st.floats(-1e6, 1e6), width=st.floats(1e-3, 1e6), epsilon=st.floats(0.01, 50.0))
 @settings(FEW, max_examples=2)
 def test_a_claim_that_holds_with_equality_is_tight_and_not_refuted(
     low: float, width: float, epsilon: float
@@ -157,11 +148,11 @@ def test_a_broken_claim_is_shrunk_to_the_simplest_pair() -> None:
     assert {witness.input_a, witness.input_b} == {"0", "1"}
     assert "0" in witness.output.split() or "1" in witness.output.split()
     assert math.log(witness.probability_a / witness.probability_b) > 1.0
-    assert "the largest is that of" in witness.note
+    assert "the largest is for" in witness.note
 
 
-# What a bit flip may say of its worst case: one output alone, copies where it answers once, an
-# error, and its outputs twice, which doubles every divergence.
+# Wrong worst cases of a bit flip: one output alone, copies although it gives one output, an error,
+# and its outputs twice, which doubles every divergence.
 WRONG: dict[str, Callable[[BitFlip], WorstCase]] = {
     "blind": lambda flip: replace(
         BitFlip.worst_case(flip), outputs=np.array([1]), exhaustive=False
@@ -183,7 +174,7 @@ def test_wrong_critical_sets_neither_hide_nor_invent(said: str, delta: float) ->
 
 
 class OutsideCritical(Laplace):
-    """Its worst-case inputs lie outside its domain, where it promises nothing."""
+    """A mechanism whose worst-case inputs lie outside its domain, where it promises nothing."""
 
     def worst_case(self) -> WorstCase:
         ends = np.array([10 * self.low, 10 * self.high])
@@ -194,7 +185,7 @@ class OutsideCritical(Laplace):
 
 
 class LazyCritical(Laplace):
-    """None, for its author did not know: that is no proof of an infinite epsilon."""
+    """A mechanism whose author knows no worst case: that does not prove an infinite epsilon."""
 
     def worst_case(self) -> Any:
         return None
@@ -224,7 +215,7 @@ def test_an_output_impossible_under_one_input_is_infinite() -> None:
 
 
 def test_logs_of_densities_that_underflow_are_no_impossible_outputs() -> None:
-    """log(exp(-800)) is -inf by rounding: the epsilon is 70 all the same, and claimed."""
+    """log(exp(-800)) is -inf by underflow; the epsilon is still 70, as claimed."""
 
     def underflows(z: Any) -> Any:
         with np.errstate(divide="ignore"):
@@ -271,7 +262,7 @@ def test_whole_numbers_without_end_are_not_called_exhausted() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_outputs_that_move_with_the_input_are_not_taken_for_all(delta: float) -> None:
-    """Three outputs an input, others for every other input: whichever is drawn is known again."""
+    """Three outputs per input, different for every input: a drawn output identifies its input."""
 
     def log_prob(output: Any, value: Any) -> Any:
         return np.where(np.abs(np.asarray(output) - value) <= 1, -math.log(3.0), -np.inf)
@@ -314,7 +305,7 @@ def test_inputs_are_checked_against_the_domain() -> None:
 def test_inputs_given_confine_the_search() -> None:
     noise = Laplace(scale=1.0, low=-5, high=5)
     assert search(noise, 9.0, inputs=[0.0, 0.25, 1.0]).epsilon == pytest.approx(1.0)
-    # found by steering, which may stop short of the ends of the range, and never goes beyond them
+    # found by a guided search, which may stop short of the ends of the range, but stays inside it
     assert 1.8 < search(noise, 9.0, inputs=st.floats(1.0, 3.0)).epsilon <= 2.0 + 1e-9
     assert search(noise, 9.0, 0.01, inputs=[0.0, 1.0]).epsilon < 1.0
     given_none = search(laplace(1.0, domain=None), 9.0, inputs=[0.0, 2.0])
@@ -331,13 +322,13 @@ def test_a_law_that_gives_nan_where_it_draws_is_refused() -> None:
 
 
 def test_words_as_outputs_and_one_output_at_a_time() -> None:
-    def one(x: int, rng: np.random.Generator) -> str:
+    def sample(x: int, rng: np.random.Generator) -> str:
         return "yes" if (rng.random() < 0.8) == bool(x) else "no"
 
     def log_prob(output: Any, value: Any) -> float:
         return math.log(0.8 if (str(output) == "yes") == bool(value) else 0.2)
 
-    found = search(Density(sample=one, log_prob=log_prob), 1.0, inputs=[0, 1])
+    found = search(Density(sample=sample, log_prob=log_prob), 1.0, inputs=[0, 1])
     assert found.epsilon == pytest.approx(math.log(4.0))
     assert "exhaustive" in found.source
 
@@ -365,7 +356,7 @@ def test_a_witness_below_the_smallest_double_is_told_by_one_of_its_copies() -> N
 
 
 def test_all_outputs_are_all_but_those_too_rare_to_be_seen() -> None:
-    """A word of probability 1e-10 under one input breaks any claim at delta 0: none is promised."""
+    """A word of probability 1e-10 under one input breaks any claim at delta 0; it is missed."""
 
     def log_prob(output: Any, value: int) -> Any:
         rare = 1e-10 * value
@@ -384,7 +375,7 @@ def test_all_outputs_are_all_but_those_too_rare_to_be_seen() -> None:
 
 
 def test_a_vector_beyond_all_draws_is_said_to_be_one() -> None:
-    """Noise cut off at 1 by a sampler whose log_prob forgets it: 3 is no output."""
+    """Noise cut off at 1 by a sampler whose log_prob ignores that: 3 is not an output."""
 
     def sample(value: float, rng: np.random.Generator, size: int) -> Any:
         low, high = (special.ndtr(end - value) for end in (-1.0, 1.0))
@@ -396,11 +387,11 @@ def test_a_vector_beyond_all_draws_is_said_to_be_one() -> None:
 
     found = search(Density(sample=sample, log_prob=log_prob), 6.0, inputs=[0.0, 0.5])
     assert found.epsilon > 6.0
-    assert "if none can be, log_prob must say so" in found.witness.note
+    assert "if impossible, log_prob must be -inf" in found.witness.note
 
 
 def seldom(share: float, listed: bool = False, words: bool = True) -> Density:
-    """Randomized response at epsilon 1 that says its input in clear, this seldom."""
+    """Randomized response at epsilon 1 that reveals its input with probability ``share``."""
     plain = ["no", "yes", "saw no", "saw yes"] if words else [0, 1, 70, 80]
     names = np.array(plain)
     keep = 1 / (1 + math.exp(-1.0))
@@ -428,6 +419,6 @@ def seldom(share: float, listed: bool = False, words: bool = True) -> Density:
 def test_a_seldom_leak_that_is_written_in_a_law_is_found(
     share: float, listed: bool, words: bool
 ) -> None:
-    """By draws, if they are not much rarer than 1 in 100,000; by the list of outputs, always."""
-    found = search(seldom(share, listed, words), 1.0, inputs=[0, 1], seed=1, samples=SELDOM)
+    """By draws, if the leak is not much rarer than 1 in 100,000; with listed outputs, always."""
+    found = search(seldom(share, listed, words), 1.0, inputs=[0, 1], seed=1, samples=RARE_DRAWS)
     assert math.isinf(found.epsilon)

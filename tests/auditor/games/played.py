@@ -8,7 +8,7 @@ import numpy as np
 
 from fedrec_auditor.accountants.statements import Scope
 from fedrec_auditor.auditor.games.canary import small_population
-from fedrec_auditor.auditor.games.canary_game import CanaryGame, Played, Setting
+from fedrec_auditor.auditor.games.canary_game import CanaryGame, GameResult, Setting
 from fedrec_auditor.auditor.games.game import Game
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -30,7 +30,7 @@ def game(attack: Any, view: View, interactions: Interactions, seed: int = 0, **m
 
 def play(
     game: CanaryGame, setting: Setting, scope: Scope, delta: float = 0.0, seed: int = 1, **more: Any
-) -> Played:
+) -> GameResult:
     """A setting by the default estimator, from runs of a seed, without accountants."""
     usual: dict[str, Any] = {"accountants": (), "confidence": SURE}
     rng = np.random.default_rng(seed)

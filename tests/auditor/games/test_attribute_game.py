@@ -67,7 +67,7 @@ def test_constant_and_broken_parts_are_named_and_the_rest_is_read(attack: Any) -
     rows, reasons = play(view, attack=attack)
     assert any("two only" in reason and "same of every user" in reason for reason in reasons)
     assert any("three only" in reason and "not finite" in reason for reason in reasons)
-    assert "one only" in rows[0].note.rpartition("In draws: ")[2]
+    assert "one only" in rows[0].note.rpartition("Readings used (number of draws): ")[2]
     assert all(np.isfinite([row.value, row.ci_low, row.ci_high]).all() for row in rows)
 
 
@@ -92,7 +92,7 @@ def test_one_class_among_the_known_in_every_draw() -> None:
     data = replace(DATA, attributes={"rare": Attribute(codes=codes, categories=("a", "b"))})
     for seed in range(4):  # the one user is known in some draw, or it is said
         rows, reasons = play(view_of({"update": noise(60, 5)}), data, seed=seed)
-        assert bool(rows) != any("all of one class" in reason for reason in reasons)
+        assert bool(rows) != any("are of one class" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -101,7 +101,7 @@ def test_few_users(count: int) -> None:
     assert len(rows) + len(reasons) >= len(DATA.attributes)
     if count == 1:
         assert not rows
-        assert all("two are needed" in reason for reason in reasons)
+        assert all("needs two" in reason for reason in reasons)
 
 
 def test_no_attributes() -> None:
@@ -132,11 +132,11 @@ def test_uploads_of_noise_do_not_mislead_the_headline() -> None:
     rows, _ = play(view, data, AttributeTree(), quick=False)
     headline, *traced = (row for row in rows if row.metric.startswith("gender macro F1 (30%"))
     assert headline.value > max(row.value for row in traced)
-    assert "no upload" in headline.note.rpartition("In draws: ")[2]
+    assert "no upload" in headline.note.rpartition("Readings used (number of draws): ")[2]
 
 
 def test_nothing_is_guessed_worse_than_by_the_frequencies_of_classes() -> None:
-    """Nothing is told at all, one class is rare, and the nearest neighbours never guess it."""
+    """Messages reveal nothing, one class is rare, and the nearest neighbours never guess it."""
     codes = (np.random.default_rng(0).random(60) < 0.25).astype(np.int64)
     data = replace(DATA, attributes={"rare": Attribute(codes=codes, categories=("a", "b"))})
     found = [play(view_of({"one.a": noise(60, 30)}), data, seed=seed)[0][0] for seed in range(8)]
@@ -176,12 +176,12 @@ def read_for_certain(codes: np.ndarray, silent: int) -> AttackRow:
 def test_who_is_read_for_certain_is_counted_against_nobody() -> None:
     row = read_for_certain(DATA.attributes["gender"].codes, silent=20)
     assert (row.value, row.n, row.baselines) == (40 / 60, 60, {"no upload": 0.0})
-    assert row.note.startswith("Read for certain: 40 of 60 users")
-    assert "40 rightly" in row.note
+    assert row.note.startswith("Read with certainty: the attribute of 40 of 60 users")
+    assert "40 of them right" in row.note
 
 
 def test_what_is_wrong_once_is_held_against_the_most_frequent_class() -> None:
-    """Two rows that have nothing to do with gender are no proof of it."""
+    """Two rows that do not depend on gender do not prove a user's gender."""
     gender = DATA.attributes["gender"].codes
     row = read_for_certain(np.arange(60) % 2, silent=0)
     assert row.value == np.mean(gender == np.arange(60) % 2)

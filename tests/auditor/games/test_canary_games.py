@@ -1,4 +1,4 @@
-"""Games with a canary: its design, what is looked at, and bounds of trainings and rounds."""
+"""Games with a canary: design of canaries, features, and bounds of trainings and rounds."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fedrec_auditor.auditor.games.canary_game import (
     RESOLVED,
     Draws,
     Features,
-    Ground,
+    GameInputs,
     Memory,
     Setting,
     Store,
 )
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.crowd_game import Trainings, broadcast_of, opening
+from fedrec_auditor.auditor.games.crowd_game import Trainings, first_broadcast, opening
 from fedrec_auditor.auditor.games.one_run import SharedTraining
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.judging import accounting
@@ -72,7 +72,7 @@ def bound(
     worlds = Draws(simulation=simulation, name="test", chunk=20, store=store or Memory()).worlds(
         ("in", "out"),
         USER,
-        seen=str(seen),
+        source=str(seen),
         statistic="a rule",
         pilot=20,
         rng=first,
@@ -152,7 +152,7 @@ def test_the_feature_of_a_move_is_that_of_what_is_left_of_it() -> None:
     )
     apart = {"gradient": np.array([[1.0], [1.0], [0.0]])}
     middle = {"gradient": np.array([[1.0], [0.0], [0.0]])}
-    known = [projection.Expected(apart, middle, middle)]
+    known = [projection.ExpectedMessages(apart, middle, middle)]
     found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
     unit = 0.375 / np.sqrt(0.75)
     np.testing.assert_allclose(found, [-0.375, 0.375, -unit, unit, -unit, unit])
@@ -168,7 +168,7 @@ def test_a_number_of_the_model_is_looked_at_as_its_tables_are() -> None:
         release=second,
     )
     apart = {"bias": np.array(0.5), "table": np.zeros((2, 1))}
-    known = [projection.Expected(apart, {}, {})]
+    known = [projection.ExpectedMessages(apart, {}, {})]
     found = projection.training_features(transcript.view(Vantage.PEERS), known, 0)
     np.testing.assert_allclose(found[0], 2.0 * 0.5 / ((4 + 1 + 1) / 3))
 
@@ -188,10 +188,10 @@ def test_a_rule_finds_what_only_a_difference_of_two_features_tells() -> None:
 
 
 def test_a_steered_training_is_the_sum_of_its_rounds() -> None:
-    """Of T rounds of Gaussian noise the shift is sqrt(T) times one round's."""
+    """The shift of T rounds of Gaussian noise is sqrt(T) times the shift of one round."""
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = LflSgdmf(factors=2, noise_multiplier=1.0), np.random.default_rng(0)
-    broadcast = broadcast_of(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(opening(system, POPULATION, rng))
     shifts = []
     for length in (1, 9):
         rounds = Rounds.of(system, canary, broadcast, (Vantage.AGGREGATE,), rng, length)
@@ -220,15 +220,15 @@ def test_a_steerable_client_sends_what_data_and_broadcast_say() -> None:
 def test_a_server_that_steers_finds_what_the_proof_has_at_worst() -> None:
     """At a broadcast of zeros a rating's gradient is as long as the sensitivity."""
     system, rng = LflSgdmf(factors=2), np.random.default_rng(0)
-    honest = broadcast_of(opening(system, POPULATION, rng))
-    sent = crowd_game.steered_broadcasts(honest)
+    honest = first_broadcast(opening(system, POPULATION, rng))
+    sent = crowd_game.malicious_broadcasts(honest)
     scope = replace(PRESENCE, vantage=Vantage.AGGREGATE)
-    found = crowd_game.loudest(system, POPULATION, scope, tuple(sent.values()), rng)
+    found = crowd_game.find_best_canary(system, POPULATION, scope, tuple(sent.values()), rng)
     assert found is not None
     canary, number, _ = found
     assert "items all 0" in tuple(sent)[number]
     chosen = tuple(sent.values())[number]
-    along = projection.expected(system, canary.profiles, chosen, rng, 4).apart
+    along = projection.expect(system, canary.profiles, chosen, rng, 4).apart
     apart = np.linalg.norm(along["update"])
     np.testing.assert_allclose(apart, system.sensitivity, rtol=0.01)
 
@@ -250,9 +250,9 @@ def test_the_mean_difference_of_messages_is_that_of_noiseless_ones() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     rng = np.random.default_rng(0)
     quiet, loud = LflSgdmf(factors=2, noise_multiplier=1e-9), LflSgdmf(factors=2)
-    broadcast = broadcast_of(opening(quiet, POPULATION, rng))
+    broadcast = first_broadcast(opening(quiet, POPULATION, rng))
     profiles = canary.profiles
-    along = projection.expected(loud, profiles, broadcast, rng, 4).apart
+    along = projection.expect(loud, profiles, broadcast, rng, 4).apart
     sent = quiet.upload(profiles, broadcast, rng).components["update"].dense(np.arange(2))
     np.testing.assert_allclose(along["update"], sent[0] - sent[1], atol=1e-5)
     assert along["update"].any()
@@ -295,7 +295,7 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
     """The features of a round of reports are one sum: a largest user's would tell too much."""
     canary = next(candidates(USER, POPULATION))
     system, rng = FmfLdp(reports=5, factors=2), np.random.default_rng(0)
-    broadcast = broadcast_of(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED)
     rounds = Rounds.of(system, canary, broadcast, vantages, rng)
     features = rounds(0, 7, np.random.SeedSequence(0))
@@ -307,12 +307,12 @@ def test_behind_a_shuffler_nobody_sees_which_reports_one_user_sent() -> None:
 def test_sums_and_largest_messages_of_a_round_are_those_of_its_uploads() -> None:
     canary = next(candidates(PRESENCE, POPULATION))
     system, rng = Fcf(factors=2), np.random.default_rng(0)  # its messages draw nothing
-    broadcast = broadcast_of(opening(system, POPULATION, rng))
+    broadcast = first_broadcast(opening(system, POPULATION, rng))
     vantages = (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE)
     rounds = Rounds.of(system, canary, broadcast, vantages, rng)
     everybody = canary.worlds[0]
     sent = system.upload(everybody, broadcast, rng).components["gradient"]
-    values = projection.projections(sent, rounds.along["gradient"])
+    values = projection.project(sent, rounds.along["gradient"])
     features = rounds(0, 2, np.random.SeedSequence(0))
     read = rounds.readings["gradient"]
     own = sent.dense(np.array([len(values) - 1])).ravel() @ (read.apart / read.variance)
@@ -370,7 +370,7 @@ CASES: dict[str, tuple[Target, str, Vantage]] = {
 )
 def test_no_bound_is_above_the_proof(case: str) -> None:
     target, name, vantage = CASES[case]
-    game, ground = CANARY_GAMES[name], Ground(target=target, interactions=DATA, size=(4, 6))
+    game, ground = CANARY_GAMES[name], GameInputs(target=target, interactions=DATA, size=(4, 6))
     compared, every = 0, accounting.all_accountants()
     for setting in game.settings(ground, np.random.default_rng(1)):
         assert isinstance(setting, Setting)
@@ -378,9 +378,9 @@ def test_no_bound_is_above_the_proof(case: str) -> None:
         for scope, delta in setting.bounds:
             if scope.vantage is not vantage:
                 continue
-            # Of one seed, for the same runs for every bound.
+            # One seed, so that all bounds use the same runs.
             result = play(game, setting, scope, delta, 2, runs=40, store=store, accountants=every)
-            proved = accounting.least_upper_bound(
+            proved = accounting.smallest_upper_bound(
                 setting.target, scope, setting.population, delta, every
             )
             assert proved is not None
@@ -478,8 +478,7 @@ def test_a_population_is_two_numbers(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"games": ("one",)}, {"runs": 39}, {"population": (1, 32)}, {"population": (24,)}],
+    "wrong", [{"games": ("one",)}, {"runs": 39}, {"population": (1, 32)}, {"population": (24,)}]
 )
 def test_a_plan_refuses_games_that_there_are_not(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):

@@ -20,7 +20,7 @@ from fedrec_auditor.attacks.base import (
 )
 from fedrec_auditor.attacks.interaction_reconstruction import InteractionReconstruction
 from fedrec_auditor.auditor.games import attribute, membership, reconstruction
-from fedrec_auditor.auditor.games.game import FEWEST_OF_GROUP, LEVELS, _quantile, who_is_hit
+from fedrec_auditor.auditor.games.game import FEWEST_OF_GROUP, LEVELS, _quantile, users_row
 from fedrec_auditor.reports.record.rows import SkippedRow
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
@@ -131,7 +131,7 @@ def test_membership_rows_of_a_perfect_and_a_silent_scorer() -> None:
 
 
 def test_an_attack_is_given_popularity_and_held_against_it() -> None:
-    """Of one that adds nothing to it the gain is 0; of one that adds a little it is that little."""
+    """The gain is 0 if an attack adds nothing to popularity, and small if it adds a little."""
     held = DATA.ratings.toarray() != 0
 
     def nothing(view: View, background: Background, rng: np.random.Generator) -> Scores:
@@ -155,7 +155,7 @@ def test_an_attack_is_given_popularity_and_held_against_it() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_candidates_are_balanced_distinct_and_true(seed: int) -> None:
-    pairs, members = membership.candidates(
+    pairs, members = membership.draw_candidates(
         DATA, np.arange(DATA.n_users), 50, np.random.default_rng(seed)
     )
     held = DATA.ratings.toarray() != 0
@@ -177,7 +177,7 @@ def test_candidates_are_drawn_evenly() -> None:
     small = replace(DATA, ratings=DATA.ratings[:1], users=DATA.users[:1])
     counts = np.zeros(DATA.n_items)
     for _ in range(400):
-        pairs, members = membership.candidates(small, np.arange(small.n_users), 1, rng)
+        pairs, members = membership.draw_candidates(small, np.arange(small.n_users), 1, rng)
         counts[pairs[~members, 1]] += 1
     outside = counts[small.ratings.toarray()[0] == 0]
     expected = outside.sum() / len(outside)
@@ -258,7 +258,7 @@ def test_too_many_messages_without_senders_are_not_searched(
     monkeypatch.setattr("fedrec_auditor.auditor.games.game.SEARCHED", 80 * 60 - 1)
     family = AttackFamily.MEMBERSHIP if room is membership else AttackFamily.RECONSTRUCTION
     (row,) = room.play(game(Scripted(family, None), view, DATA))
-    assert "4,800 entries (users times items) are more than 4,799" in row.reason
+    assert "4,800 entries (users times items) exceed the 4,799" in row.reason
 
 
 def test_a_wrong_certainty_stops_the_audit() -> None:
@@ -323,7 +323,7 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
     """One in five at 1 and the others at .5 are .6 on average, as is everybody at .6."""
     some = np.where(EVERYBODY % 5 == 0, 1.0, 0.5)
     few, all_alike = (
-        who_is_hit(game(NOBODY, NOBODY, CROWD), EVERYBODY, each, "success")
+        users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, each, "success")
         for each in (some, np.full(90, some.mean()))
     )
     assert few.quantiles["50%"].value == 0.5
@@ -337,16 +337,16 @@ def test_an_average_is_told_apart_from_a_few_who_lose_all() -> None:
 def test_groups_are_of_those_who_are_alike() -> None:
     held = np.diff(CROWD.ratings.indptr)
     gender = CROWD.attributes["gender"]
-    of_items = who_is_hit(game(NOBODY, NOBODY, CROWD), EVERYBODY, held / 60, "success").groups
+    of_items = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, held / 60, "success").groups
     thirds = of_items["activity"]
     assert list(thirds) == ["fewest items", "middle third", "most items"]
     assert [one.value for one in thirds.values()] == sorted(one.value for one in thirds.values())
     popularity = np.bincount(CROWD.ratings.indices)
     liked = np.array([popularity[CROWD.ratings[[u]].indices].mean() for u in EVERYBODY]) / 90
-    by_taste = who_is_hit(game(NOBODY, NOBODY, CROWD), EVERYBODY, liked, "success").groups
+    by_taste = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, liked, "success").groups
     tastes = [one.value for one in by_taste["taste"].values()]
     assert tastes == sorted(tastes)
-    found = who_is_hit(game(NOBODY, NOBODY, CROWD), EVERYBODY, gender.codes / 1.0, "success").groups
+    found = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, gender.codes / 1.0, "success").groups
     assert [found["gender"][name].value for name in gender.categories] == [0.0, 1.0]
     for key, groups in found.items():
         if key in CROWD.attributes:
@@ -356,21 +356,21 @@ def test_groups_are_of_those_who_are_alike() -> None:
 
 def test_users_without_a_success_are_left_out() -> None:
     success = np.where(EVERYBODY < 45, 0.3, np.nan)
-    found = who_is_hit(game(NOBODY, NOBODY, CROWD), EVERYBODY, success, "success")
+    found = users_row(game(NOBODY, NOBODY, CROWD), EVERYBODY, success, "success")
     assert {one.value for one in found.quantiles.values()} == {0.3}
 
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_users_own_success_is_kept_on_request_alone(asked: bool) -> None:
     success = EVERYBODY / 90
-    found = who_is_hit(game(NOBODY, NOBODY, CROWD, per_user=asked), EVERYBODY, success, "success")
+    found = users_row(game(NOBODY, NOBODY, CROWD, per_user=asked), EVERYBODY, success, "success")
     assert found.each == (tuple(zip(range(90), success, strict=True)) if asked else ())
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("n", [30, 400])
 def test_intervals_of_quantiles_cover(n: int, level: float) -> None:
-    """Of a known distribution: the quantile lies outside in 5% of samples at most."""
+    """The quantile of a known distribution lies outside the interval in 5% of samples at most."""
     rng = np.random.default_rng([n, int(100 * level)])
     missed = 0
     for _ in range(300):

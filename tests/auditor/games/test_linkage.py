@@ -83,7 +83,7 @@ def test_lists_are_linked_in_any_order(kind: Kind) -> None:
 
 @pytest.mark.parametrize(("users", "confidence"), [(2, 0.95), (3, 0.95), (3, 0.99), (4, 0.999)])
 def test_too_few_users_are_said_to_be_too_few(users: int, confidence: float) -> None:
-    """Perfect guesses of so many would not be above chance, and of one more they are."""
+    """Perfect guesses for this number of users are not above chance; for one user more they are."""
     for n in (users, users + 1):
         whose, sent = np.arange(n), np.random.default_rng(0).integers(2, size=(n, 50))
         view = bits((whose, sent), (whose, sent))

@@ -1,4 +1,4 @@
-"""The local game of one client's message: what is searched, what is read, what is told."""
+"""The local game of one client's message: search for the worst pair, features, and bounds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.games import canary as canaries
 from fedrec_auditor.auditor.games import local, reading
-from fedrec_auditor.auditor.games.canary_game import Draws, Features, Ground, Setting
+from fedrec_auditor.auditor.games.canary_game import Draws, Features, GameInputs, Setting
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES, LOCAL
-from fedrec_auditor.auditor.games.crowd_game import broadcast_of, opening
+from fedrec_auditor.auditor.games.crowd_game import first_broadcast, opening
 from fedrec_auditor.auditor.games.round import Rounds
 from fedrec_auditor.auditor.judging import accounting
 from fedrec_auditor.auditor.plan.families import FAMILIES
@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run.audited_target import AuditedTarget
 from fedrec_auditor.auditor.run.tasks import Audit, TaskResult
 from fedrec_auditor.auditor.worlds.decision_rules import SampleBudget
-from fedrec_auditor.targets.components import Component, Dense, Kind, Randomized
+from fedrec_auditor.targets.components import Component, Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfSp
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import GdDr
@@ -74,7 +74,7 @@ class Specimen(Fcf):
         sent = super().upload(profiles, broadcast, rng, *more, **settings)
         users, gradient = sent.users, sent.components["gradient"]
         streams = Streams.spawn(rng, len(users))
-        hidden = Randomized(gradient, Added(self.scale), streams)
+        hidden = RandomizedMessages(gradient, Added(self.scale), streams)
         plain = gradient.dense(np.arange(len(users)))
         held = (profiles.ratings.toarray() != 0)[users][:, :, None]
         noise = rng.normal(size=plain.shape)
@@ -82,7 +82,7 @@ class Specimen(Fcf):
         if self.leak == "wrong tensor":
             parts = {
                 "gradient": gradient,
-                "noise": Randomized(Dense(0 * plain, Kind.GRADIENT), Added(1.0), streams),
+                "noise": RandomizedMessages(Dense(0 * plain, Kind.GRADIENT), Added(1.0), streams),
             }
         elif self.leak == "zeros":
             parts["mask"] = Dense(np.where(held, 0.0, noise), Kind.GRADIENT)
@@ -101,7 +101,7 @@ GAME = CANARY_GAMES[LOCAL]
 
 
 def setting(target: Target, data: Interactions = DATA) -> Setting:
-    ground = Ground(target=target, interactions=data, size=(8, 10), quick=True)
+    ground = GameInputs(target=target, interactions=data, size=(8, 10), quick=True)
     made = next(iter(GAME.settings(ground, np.random.default_rng(0))))
     assert isinstance(made, Setting)
     return made
@@ -134,17 +134,17 @@ def test_where_nothing_leaks_nothing_is_told(leak: str) -> None:
 
 
 def test_a_message_without_noise_is_told_with_certainty() -> None:
-    """The bound is the largest that so many draws can show."""
+    """The bound is the largest that this number of draws can show."""
     found = bound(Fcf(rounds=1, factors=2))
     assert found.largest is not None
     assert found.epsilon == pytest.approx(found.largest)
 
 
 def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
-    """Of two Gaussians d apart at delta .1; the pilot finds the direction, and the noise is 1."""
+    """The bound is of unit Gaussians at distance d, at delta 0.1; pilot runs find the direction."""
     system = Specimen(scale=1.0)
     rng = np.random.default_rng(0)
-    broadcast = broadcast_of(opening(Fcf(rounds=1, factors=2), POPULATION, rng))
+    broadcast = first_broadcast(opening(Fcf(rounds=1, factors=2), POPULATION, rng))
     canary = list(canaries.candidates(USER, POPULATION))[1]
     profiles = canary.profiles
     sent = Fcf(rounds=1, factors=2).upload(profiles, broadcast, rng).components["gradient"]
@@ -159,7 +159,7 @@ def test_noise_of_a_known_length_is_told_as_far_as_it_lets() -> None:
 
 
 def test_clipped_means_are_read_through_the_same_coins() -> None:
-    """What a randomizer cuts off does not count as a difference."""
+    """A difference that a randomizer clips does not count."""
 
     class Cut(Added):
         def __call__(self, values: Any, streams: Streams) -> Any:
@@ -168,7 +168,9 @@ def test_clipped_means_are_read_through_the_same_coins() -> None:
     clean = np.zeros((2, 4, 3))
     clean[0] = [5.0, 0.5, 0.0]
     first, second = (
-        Randomized(Dense(each, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 4))
+        RandomizedMessages(
+            Dense(each, Kind.CHANGE), Cut(2.0), Streams.spawn(np.random.default_rng(0), 4)
+        )
         for each in clean
     )
     found = reading.Reading.of((first, second), np.zeros(3))
@@ -180,7 +182,7 @@ def test_the_search_finds_the_broadcast_that_tells_most() -> None:
     rng = np.random.default_rng(0)
     system = LflLdp(factors=2, rounds=1)
     scope = replace(USER, adjacency=Adjacency.ADD_REMOVE)
-    honest = broadcast_of(opening(system, POPULATION, rng))
+    honest = first_broadcast(opening(system, POPULATION, rng))
     kept, steered = (
         local.search(
             system, POPULATION, scope, honest, steered=steered, rng=np.random.default_rng(0)
@@ -207,8 +209,8 @@ def test_a_server_that_a_proof_does_not_allow_to_steer_is_honest() -> None:
 
 
 def test_a_bit_is_there_or_not_and_no_other_one_in_its_place() -> None:
-    """Two bits of epsilon 1 tell twice as much as the claim is about, and are no counterexample."""
-    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.sizes(POPULATION, 0))
+    """Two bits of epsilon 1 leak twice the claim for one bit, and do not refute it."""
+    claims = DplcfSp(epsilon=1.0).scoped_claims(canaries.claim_population(POPULATION, 0))
     for game in CANARY_GAMES.values():
         found = {s.adjacency for s in game.scopes(claims) if s.unit is Unit.INTERACTION}
         assert found == {Adjacency.ADD_REMOVE}
@@ -237,17 +239,17 @@ def test_attributes_are_flipped_where_the_claim_is_of_one() -> None:
 
 
 def _asked(target: Target) -> dict[Scope, tuple[float, ...]]:
-    return GAME.scopes(target.scoped_claims(canaries.sizes(POPULATION, 0)))
+    return GAME.scopes(target.scoped_claims(canaries.claim_population(POPULATION, 0)))
 
 
 @pytest.mark.parametrize("name", ["dp-sgd-mf", "hfl-sgdmf", "vfl-sgdmf"])
 def test_a_party_of_one_user_is_not_the_system_that_is_audited(name: str) -> None:
-    """It draws its only row in every step, at whatever rate, and its noise tells its ratings."""
+    """The party draws its only row in every step, at any rate, so that noise leaks its ratings."""
     found = measured(name)
     assert not found.measurements
     assert "parties" in found.skipped[0].reason
     target: Target = FAMILIES["targets"].member(name)()
-    ground = Ground(target=target, interactions=DATA, size=(8, 10), quick=True)
+    ground = GameInputs(target=target, interactions=DATA, size=(8, 10), quick=True)
     for made in CANARY_GAMES["round"].settings(ground, np.random.default_rng(0)):
         assert not isinstance(made, Setting) or not isinstance(made.simulation, Rounds)
 
@@ -258,11 +260,11 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 REFUSED = {
     "hfl-local-sgd": "parties",
-    "lfl-pretrained": "nothing leaves",
+    "lfl-pretrained": "no client sends",
     "mf-np": "single messages",
     "obj-pertb": "single messages",
     "privrec-cen": "single messages",
-    "random": "nothing leaves",
+    "random": "no client sends",
 }
 TOLD = ("fcf", "fmf-ldp", "lcf-ub", "lfl-sgdmf", "lfl-ldp", "gd-dr", "fedrec", "privrec")
 
@@ -291,18 +293,18 @@ def test_a_bound_beyond_a_papers_model_is_measured_and_judges_nothing() -> None:
 
 
 def test_an_audit_plays_it_whatever_attacks_are_named() -> None:
-    """Who names an attack chooses among attacks, and switches no game off."""
+    """Naming an attack selects among attacks, and does not switch off a game."""
     for attacks in (None, (), ("interaction-reconstruction",)):
         audit = Audit.of(Plan(targets=("fcf",), attacks=attacks), DATA)
         assert LOCAL in {task.step for task in audit.tasks()}
-        assert not any(task.wide for task in audit.tasks())
+        assert not any(task.is_parallel for task in audit.tasks())
     shared = Audit.of(Plan(targets=("fcf", "fmf-ldp")), DATA)
     bounds = sum(GAME.count(target) for target in shared.targets.values())
     assert shared.confidence == pytest.approx(1 - 0.05 / bounds)
 
 
 class _Ring:
-    """Two features of either world: inside a ring, or outside, which no weighted sum tells."""
+    """Two features, inside a ring in one world and outside in the other: no weighted sum helps."""
 
     votes = 0
 
@@ -314,7 +316,7 @@ class _Ring:
 
 
 class _Shifted:
-    """Normal features, one of them shifted: which a weighted sum tells best."""
+    """Normal features, one of them shifted between the worlds: a weighted sum is best."""
 
     votes = 0
 
@@ -329,7 +331,7 @@ def test_trees_are_taken_where_they_tell_more(simulation: Any, trees: bool) -> N
     worlds = Draws(simulation=simulation, name="test", chunk=100).worlds(
         ("in", "out"),
         USER,
-        seen="it",
+        source="it",
         statistic="numbers",
         pilot=400,
         rng=np.random.default_rng(0),
@@ -350,7 +352,7 @@ def test_no_local_bound_is_above_the_proof() -> None:
     for target in (LflLdp(factors=2), DplcfSp(epsilon=1.0), GdDr(factors=2, rows=3, epsilon=1.0)):
         made = setting(target)
         (scope,), (deltas,) = made.scopes, made.scopes.values()
-        proved = accounting.least_upper_bound(
+        proved = accounting.smallest_upper_bound(
             made.target, scope, made.population, deltas[0], accounting.all_accountants()
         )
         assert proved is not None
@@ -369,7 +371,7 @@ def test_a_user_who_is_any_pair_may_have_other_attributes() -> None:
 def own_setting(client: Any) -> Setting:
     claim = fedrec_auditor.Claim(epsilon=1.0, unit="interaction", horizon="round")
     target = fedrec_auditor.wrap_system(client, claim=claim)
-    ground = Ground(target=target, interactions=DATA, size=(8, 10), quick=True)
+    ground = GameInputs(target=target, interactions=DATA, size=(8, 10), quick=True)
     (setting,) = GAME.settings(ground, np.random.default_rng(0))
     assert isinstance(setting, Setting)
     return setting

@@ -13,7 +13,14 @@ from sklearn import metrics as reference
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.attacks.parts.supervised import macro_f1
 from fedrec_auditor.auditor.games import metrics
-from fedrec_auditor.auditor.games.metrics import GAIN, MACRO, NOT_ASKED, Guesses, estimates, mean_of
+from fedrec_auditor.auditor.games.metrics import (
+    CLASS_KNOWN,
+    GAIN,
+    MACRO,
+    Guesses,
+    estimates,
+    mean_macro_f1,
+)
 from tests.points import later
 
 
@@ -35,7 +42,7 @@ def test_auc_and_tpr_agree_with_scikit_learn(seed: int, n: int, levels: int) -> 
     fpr, tpr, _ = reference.roc_curve(members, scores, drop_intermediate=False)
     for accused in range(1, negatives):
         level = accused / negatives
-        # Where the curve is vertical at the level, its upper end is reached.
+        # If the curve is vertical at the level, the value is the upper end.
         expected = np.interp(level * (1 + 1e-9), fpr, tpr)
         found = metrics.tpr_at_fpr(scores, members, level)
         assert found == pytest.approx(expected, abs=1e-6)
@@ -94,13 +101,13 @@ def test_roc_intervals_cover_clustered_pairs() -> None:
 
 
 def test_a_gain_is_of_the_same_users() -> None:
-    """Of scores that differ by little it is far surer than either area; of equal ones it is 0."""
+    """For similar scores, its interval is far narrower than each area's; for equal ones it is 0."""
     rng = np.random.default_rng(4)
     users, members = np.repeat(np.arange(60), 10), np.tile([True, False], 300)
     scores = members + rng.normal(size=600) + rng.normal(size=60)[users]
     better = scores + 0.2 * members
     asked = {"fprs": [0.1], "confidence": 0.95, "rng": rng}
-    found = metrics.roc(better, members, users, beside=scores, **asked)
+    found = metrics.roc(better, members, users, baseline=scores, **asked)
     areas = [metrics.auc(each, members) for each in (better, scores)]
     heights = [metrics.tpr_at_fpr(each, members, 0.1) for each in (better, scores)]
     assert found.auc_gain.value == pytest.approx(areas[0] - areas[1])
@@ -108,7 +115,7 @@ def test_a_gain_is_of_the_same_users() -> None:
     assert 0.0 < found.auc_gain.low < found.auc_gain.high
     narrower = (found.auc.high - found.auc.low) / (found.auc_gain.high - found.auc_gain.low)
     assert narrower > 3
-    same = metrics.roc(scores, members, users, beside=scores, **asked).auc_gain
+    same = metrics.roc(scores, members, users, baseline=scores, **asked).auc_gain
     assert same.low < same.value == 0.0 < same.high
     assert metrics.roc(scores, members, users, **asked).auc_gain is None
 
@@ -223,7 +230,7 @@ def test_what_cannot_be_measured_is_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(InputError, match="NaN"):
         metrics.auc(np.array([1.0, np.nan]), np.array([True, False]))
-    with pytest.raises(InputError, match="one kind"):
+    with pytest.raises(InputError, match="only one of both"):
         metrics.auc(np.arange(2.0), np.array([True, True]))
     with pytest.raises(InputError, match="finite"):
         metrics.mean(np.array([]), confidence=0.9, rng=rng)
@@ -251,12 +258,12 @@ def test_of_a_few_users_chance_is_not_a_leak(n: int) -> None:
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(2, 5), st.integers(1, 3))
 def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws: int) -> None:
-    """Means over draws, each over the users who were asked; ties in the scores included."""
+    """Means over draws, each over users whose class is not known; scores have ties."""
     rng = np.random.default_rng(seed)
     truth, guessed = rng.integers(classes, size=n), rng.integers(classes, size=(draws, n))
     asked = rng.random((draws, n)) < 0.7
     asked[:, 0] = True
-    guessed[~asked] = NOT_ASKED
+    guessed[~asked] = CLASS_KNOWN
     scores = rng.integers(6, size=(draws, n, classes)).astype(float)
     case = Guesses(truth=truth, guessed=guessed, classes=classes, scores=scores)
     found = estimates(case, confidence=0.9, rng=rng)
@@ -278,7 +285,7 @@ def test_figures_agree_with_scikit_learn(seed: int, n: int, classes: int, draws:
         assert one.value == pytest.approx(np.mean(expected[name])), name
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.n == np.count_nonzero(asked.any(axis=0))
-    assert mean_of(case) == pytest.approx(found[MACRO].value)
+    assert mean_macro_f1(case) == pytest.approx(found[MACRO].value)
 
 
 def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
@@ -291,7 +298,7 @@ def test_who_guesses_without_looking_has_the_mean_over_guesses() -> None:
         tallies = Guesses(truth=truth, guessed=guesses, classes=3).tallies.sum(axis=1)
         sampled.append(macro_f1(tallies).mean())
     asked = np.zeros((1, len(truth)), dtype=np.int64)
-    expected = mean_of(Guesses(truth=truth, guessed=asked, classes=3, shares=probabilities))
+    expected = mean_macro_f1(Guesses(truth=truth, guessed=asked, classes=3, shares=probabilities))
     error = np.std(sampled) / np.sqrt(len(sampled))
     assert abs(np.mean(sampled) - expected) < 4 * error
 
@@ -303,11 +310,11 @@ def test_a_gain_is_of_the_same_users_and_draws() -> None:
     worse = np.where(rng.random((3, 300)) < 0.7, truth, 1 - truth)
     better = np.where(rng.random((3, 300)) < 0.1, truth, worse)
     one, other = (Guesses(truth=truth, guessed=each, classes=2) for each in (better, worse))
-    found = estimates(one, confidence=0.95, rng=rng, beside=other)
+    found = estimates(one, confidence=0.95, rng=rng, baseline=other)
     gain = found[GAIN]
-    assert gain.value == pytest.approx(found[MACRO].value - mean_of(other))
+    assert gain.value == pytest.approx(found[MACRO].value - mean_macro_f1(other))
     assert 0.0 < gain.low < gain.high < gain.low + (found[MACRO].high - found[MACRO].low) / 2
-    same = estimates(one, confidence=0.95, rng=rng, beside=one)[GAIN]
+    same = estimates(one, confidence=0.95, rng=rng, baseline=one)[GAIN]
     assert same.low < same.value == 0.0 < same.high
 
 

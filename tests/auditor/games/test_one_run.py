@@ -1,4 +1,4 @@
-"""The one-run game: its canaries, what is scored, and what a plan gets."""
+"""The one-run game: its canaries, their scores, and results of a plan."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Adjacency, Bound, Horizon, Scope, Unit, Vantage
-from fedrec_auditor.auditor.games.canary import Canaries, default_canaries, designed
+from fedrec_auditor.auditor.games.canary import Canaries, default_canaries, design_canaries
 from fedrec_auditor.auditor.games.canary_games import ONE_RUN
 from fedrec_auditor.auditor.games.one_run import COINS, Scorer, SharedTraining
-from fedrec_auditor.auditor.plan.plan import FEWEST_CANARIES, MOST_CANARIES, Plan, make_plan
+from fedrec_auditor.auditor.plan.plan import MAX_CANARIES, MIN_CANARIES, Plan, make_plan
 from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit, run_plan
-from fedrec_auditor.auditor.worlds.one_run import FEWEST_CANARIES as FEWEST
+from fedrec_auditor.auditor.worlds.one_run import MIN_CANARIES as FEWEST
 from fedrec_auditor.auditor.worlds.scores import OneRunScores
 from fedrec_auditor.targets.compute import DEFAULT
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -39,7 +39,7 @@ USER = scope(Unit.USER, Adjacency.ADD_REMOVE)
 
 
 def made(asked: Scope, count: int) -> Canaries:
-    found = designed(asked, DATA, count, np.random.default_rng(0))
+    found = design_canaries(asked, DATA, count, np.random.default_rng(0))
     assert found is not None
     return found
 
@@ -106,7 +106,7 @@ def test_a_population_has_the_history_of_each_coin() -> None:
 def test_a_value_that_all_ratings_have_is_not_asked_for() -> None:
     alike = DATA.keep(DATA.ratings.data == DATA.ratings.data.max())
     asked = scope(Unit.RATING, Adjacency.REPLACE)
-    assert designed(asked, alike, 30, np.random.default_rng(0)) is None
+    assert design_canaries(asked, alike, 30, np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("vantage", [Vantage.SERVER, Vantage.AGGREGATE, Vantage.PEERS])
@@ -185,11 +185,11 @@ def test_one_that_could_not_refute_says_how_much_it_could_show() -> None:
     assert any("30 canaries of one training, all guessed rightly" in note for note in notes)
 
 
-@pytest.mark.parametrize("count", [0, FEWEST_CANARIES - 1, MOST_CANARIES + 1])
+@pytest.mark.parametrize("count", [0, MIN_CANARIES - 1, MAX_CANARIES + 1])
 def test_too_few_or_too_many_canaries_are_refused(count: int) -> None:
     with pytest.raises(InputError, match="canaries"):
         make_plan({"targets": ("fcf",), "canaries": count})
-    assert FEWEST_CANARIES == FEWEST
+    assert MIN_CANARIES == FEWEST
 
 
 def test_by_default_there_are_at_most_two_canaries_a_user() -> None:
@@ -219,7 +219,7 @@ def test_tables_with_a_row_a_user_give_canaries_away(vantage: Vantage) -> None:
 
 @pytest.mark.parametrize("count", [30, 60])  # items of their own, and code words
 def test_scores_of_steps_are_those_of_a_dense_least_squares(count: int) -> None:
-    """The same by whole tables: what is left of each step, along all directions at once."""
+    """Reference by whole tables: residual of each step, solved along all directions at once."""
     canaries, rng = made(scope(Unit.USER, Adjacency.REPLACE), count), np.random.default_rng(1)
     models = [{"items": rng.normal(size=(canaries.crowd.n_items, 5))} for _ in range(3)]
     scorer = Scorer.of(Fcf(), canaries, canaries.crowd, models[0], rng, DEFAULT)

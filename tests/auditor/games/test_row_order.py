@@ -16,7 +16,7 @@ from fedrec_auditor import RecordingWriter, attack_recording, audit_system
 from fedrec_auditor.attacks.parts import reading
 from fedrec_auditor.auditor.games.row_order import ClientOrder, ItemOrder, SimulatedClient
 from fedrec_auditor.reports.record.leaks import Severity
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Dense
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -124,12 +124,12 @@ def test_a_padding_row_hides_no_leak(tmp_path: Path) -> None:
     assert row.value == 1.0
     assert "Assumed: row 1 is item 0, row 2 is item 1, and so on (of 31 rows 1" in row.note
     assert any(note.startswith("Assumed: row 1 is item 0") for note in record.notes)
-    (glance,) = glances(record)
+    (glance,) = summarize_systems(record)
     assert glance.severity is Severity.CRITICAL
 
 
 def test_a_failure_on_rows_that_may_be_any_items_is_not_assessed(tmp_path: Path) -> None:
-    """Of noise too, unless the manifest says which item each row is."""
+    """Failures on noise are not assessed either, unless the manifest has the item of each row."""
     met, rng = held_by(), np.random.default_rng(0)
     levels = []
     for items in (None, ROWS.tolist()):
@@ -140,7 +140,7 @@ def test_a_failure_on_rows_that_may_be_any_items_is_not_assessed(tmp_path: Path)
                 writer.upload(user, {"item": rng.normal(size=(N_ITEMS, 4))})
         names = ["interaction-reconstruction", "interaction-membership"]
         record = attack_recording(folder, truth=met.astype(float), attacks=names, jobs=1)
-        levels.append(glances(record)[0].severity)
+        levels.append(summarize_systems(record)[0].severity)
         told = [row.reason for row in record.skipped if row.attack in names]
         assert len(told) == (2 if items is None else 0)
         assert all('Give "items": [...] in ' in reason for reason in told)
@@ -258,7 +258,7 @@ def test_an_order_that_cannot_be_found_is_not_assessed() -> None:
         jobs=1,
         upload_seconds=0.3,
     )
-    (glance,) = glances(record)
+    (glance,) = summarize_systems(record)
     assert glance.severity is Severity.NOT_ASSESSED
     told = [row.reason for row in record.skipped if row.attack == "interaction-reconstruction"]
     assert any("a failure proves nothing. Give rows=FUNCTION" in reason for reason in told)

@@ -13,7 +13,7 @@ from fedrec_auditor import Claim, audit_system, wrap_system
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.losses.divergences import gaussian_epsilon
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.auditor.games.canary_game import Ground, NotPlayed, Setting, SingleRemovalBound
+from fedrec_auditor.auditor.games.canary_game import GameInputs, NotRun, Setting, SingleRemovalBound
 from fedrec_auditor.auditor.games.canary_games import CANARY_GAMES
 from fedrec_auditor.auditor.games.crowd_game import Trainings
 from fedrec_auditor.auditor.games.round import Rounds
@@ -39,7 +39,7 @@ def noisy(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 
 def memoised(history: Any, model: Any, rng: Any, state: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The same noisy bit in every round."""
+    """A client that sends the same noisy bit in every round."""
     if "bit" not in state:
         state["bit"] = flipped(1.0)(history, model, rng)
     return {"w": state["bit"]}
@@ -52,7 +52,7 @@ def away(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def own(history: Any, model: np.ndarray, rng: Any) -> np.ndarray:
-    """The same of own items alone."""
+    """A client that sends its own items only."""
     return np.asarray(away(history, model, rng) * (history.dense() > 0))
 
 
@@ -62,11 +62,11 @@ def bits(history: Any, model: Any, rng: Any) -> np.ndarray:
 
 def settings(
     game: str, client: Callable[..., Any], claim: Claim | list[Claim], **system: Any
-) -> list[Setting | NotPlayed]:
+) -> list[Setting | NotRun]:
     target = wrap_system(client, claim=claim, **system)
     data = in_memory(TABLE, None)[0]
     assert data is not None
-    ground = Ground(target=target, interactions=data, size=(24, 32), quick=True)
+    ground = GameInputs(target=target, interactions=data, size=(24, 32), quick=True)
     return list(CANARY_GAMES[game].settings(ground, np.random.default_rng(1)))
 
 
@@ -86,8 +86,8 @@ def test_a_delta_may_count_on_the_lot_and_a_ratio_not() -> None:
     """Sent with probability .08, a Gaussian's delta is .08 times as large."""
     noise = Claim(epsilon=gaussian_epsilon(0.25, 1.0), delta=0.02, unit="user")
     (none,) = settings("local", noisy, noise, share=0.08)
-    assert isinstance(none, NotPlayed)
-    assert "drawn by lot" in none.reason
+    assert isinstance(none, NotRun)
+    assert "sampled at random" in none.reason
     (some,) = settings("round", noisy, noise, share=0.08)
     assert isinstance(some, Setting)
     assert isinstance(some.simulation, Trainings)
@@ -119,11 +119,11 @@ def test_an_empty_history_that_sends_something_is_two_removals_from_a_full_one()
     for client, halved in ((away, True), (own, False)):
         (played,) = settings("training", client, claim, **model)
         assert isinstance(played, Setting)
-        assert played.halved == halved
-        # Where any two histories are two removals apart, the two that differ most are played.
+        assert played.is_halved == halved
+        # If any two histories are two removals apart, the game uses the two that differ most.
         assert ("nothing" in played.names[1]) == (not halved), played.names
         (once,) = settings("one-run", client, claim, **model)
-        assert isinstance(once, NotPlayed) == halved
+        assert isinstance(once, NotRun) == halved
 
 
 def test_a_claim_for_so_many_users_is_tried_on_so_many() -> None:
@@ -144,16 +144,16 @@ def test_a_finding_says_for_how_many_users_a_claim_is_taken(users: int | None) -
         noisy, data=TABLE, claim=claim, games=["round"], attacks=[], runs=40, jobs=1, n_users=users
     )
     (note,) = [finding.note for finding in record.findings if finding.measured]
-    assert ("that of 30 users" if users else "any number of users; n_users=N") in note
-    assert "Half of what is shown" in note
+    assert ("made for 30 users" if users else "any number of users; set n_users=N") in note
+    assert "The bound is half" in note
 
 
 def test_a_claim_that_no_game_could_play_leaves_a_reason() -> None:
-    """Of ratings that are all alike no two values can be told apart."""
+    """If all ratings are equal, there are no two values to distinguish."""
     claims = [Claim(epsilon=0.5, unit=unit, horizon="round") for unit in ("rating", "interaction")]
     for game in ("local", "round"):
         played = settings(game, bits, claims)
-        (told,) = [each for each in played if isinstance(each, NotPlayed)]
+        (told,) = [each for each in played if isinstance(each, NotRun)]
         assert [scope.unit for scope in told.scopes] == [Unit.RATING]
         assert len(played) == 2
 

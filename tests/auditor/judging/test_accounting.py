@@ -1,4 +1,4 @@
-"""Which bounds speak to a scoped claim: exact before sampled, alarms before all."""
+"""The bounds that apply to a scoped claim: exact before sampled, alarms before all others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from fedrec_auditor.accountants.statements import (
 from fedrec_auditor.accountants.verdict import ALARM_CONFIDENCE, Verdict
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
-    evaluate,
     exact_bounds,
-    least_upper_bound,
+    judge_scoped_claim,
+    smallest_upper_bound,
 )
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated
@@ -44,7 +44,7 @@ POPULATION = Population(n_users=10, n_items=10)
 
 @dataclass(frozen=True)
 class Ten:
-    """Ten randomized responses at epsilon 1; the law of a training is not written down."""
+    """Ten randomized responses at epsilon 1; the distribution of a training is not known."""
 
     name: str = "ten"
     sizes = Sizes()
@@ -54,10 +54,7 @@ class Ten:
     def scoped_claims(self, population: Population) -> tuple[ScopedClaim, ...]:
         claim = Claim(epsilon=1.0, scope=REPORT, statement="ours", source="paper")
         whole = Claim(epsilon=4.0, scope=TRAINING, statement="ours", source="paper")
-        return (
-            ScopedClaim(claim=claim, scope=REPORT),
-            ScopedClaim(claim=whole, scope=TRAINING),
-        )
+        return (ScopedClaim(claim=claim, scope=REPORT), ScopedClaim(claim=whole, scope=TRAINING))
 
     def mechanism(self, scope: Scope, population: Population) -> Any:
         return BitFlip.symmetric(1.0) if scope.horizon is Horizon.REPORT else None
@@ -81,10 +78,10 @@ def evaluated(
     population: Population = POPULATION,
     **bounds: Any,
 ) -> Finding:
-    """By all accountants and by what is known exactly, unless it is said by what."""
+    """The finding by all accountants and all exact bounds, unless others are given."""
     first = scoped or target.scoped_claims(population)[0]
     known = {"exact": exact_bounds(target, population), "accountants": all_accountants()}
-    return evaluate(target, first, population, **known | bounds)
+    return judge_scoped_claim(target, first, population, **known | bounds)
 
 
 def verdict(which: int, **bounds: Any) -> tuple[Verdict, float | None]:
@@ -115,7 +112,7 @@ def test_where_nothing_is_proved_a_loose_exact_bound_silences_no_sample(
     ("horizon", "delta"), [(Horizon.ROUND, 0.0), (Horizon.TRAINING, 1e-6)], ids=["scope", "delta"]
 )
 def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, delta: float) -> None:
-    """The exact bound is that of a training at delta 0: it does not speak to these claims."""
+    """The exact bound is of a training at delta 0: it does not apply to these claims."""
     scope = replace(TRAINING, horizon=horizon)
     claim = Claim(epsilon=4.0, scope=scope, statement="ours", source="paper")
     scoped = ScopedClaim(claim=claim, scope=scope, delta=delta)
@@ -126,7 +123,7 @@ def test_what_is_known_exactly_elsewhere_silences_no_sample(horizon: Horizon, de
 
 @pytest.mark.parametrize(("delta", "counts"), [(1e-6, False), (1e-3, True)])
 def test_what_is_exact_at_a_larger_delta_silences_no_sample(delta: float, counts: bool) -> None:
-    """A sample at delta 1e-6 says more than what is exact at 1e-3."""
+    """A sample at delta 1e-6 shows more than an exact bound at 1e-3."""
     exact = replace(lower(1.0, REPORT, 1.0), delta=delta, tight=True)
     sampled = replace(lower(3.0, REPORT), delta=1e-6)
     claim = Claim(epsilon=4.0, delta=1e-6, scope=REPORT, statement="ours", source="paper")
@@ -147,14 +144,14 @@ def test_bounds_elsewhere_do_not_speak() -> None:
 
 
 def test_the_simplest_proof_wins_a_tie() -> None:
-    bound = least_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    bound = smallest_upper_bound(Ten(), TRAINING, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert "composition" in bound.source
 
 
 def test_a_weaker_vantage_inherits_the_proof_of_a_stronger_one() -> None:
     peers = replace(TRAINING, vantage=Vantage.PEERS)
-    bound = least_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
+    bound = smallest_upper_bound(Ten(), peers, POPULATION, 0.0, all_accountants())  # type: ignore[arg-type]
     assert bound.epsilon == pytest.approx(10.0)
     assert bound.scope == peers
 
@@ -163,7 +160,7 @@ def test_a_violation_says_at_which_delta_the_claim_would_hold() -> None:
     """The asymmetric flip at epsilon 1: delta = 1 - 1/e, the catalogue's 0.632."""
     found = evaluated(DplcfAp(epsilon=1.0))
     assert found.verdict is Verdict.VIOLATED
-    assert "delta = 0.6321" in found.note
+    assert "delta is 0.6321" in found.note
     assert found.holds_at == pytest.approx(1 - math.exp(-1), abs=1e-12)
     assert found.repair == "keep=0.731"  # known to the catalogue, and proved at epsilon 1 alone
     assert evaluated(DplcfAp(epsilon=0.5)).repair == ""
@@ -190,7 +187,7 @@ def test_a_violation_names_the_repair_with_which_the_same_claim_is_proved() -> N
 
 
 def test_a_claim_that_is_not_proved_names_its_repair_but_no_other_world() -> None:
-    """Whole rows are sampled; and a training of one round is no repair of one of twenty."""
+    """Whole rows are sampled; and a training of one round does not repair one of twenty."""
     few, rows = Population(n_users=30, n_items=20), VflSgdmf(rounds=20)
     found = evaluated(rows, rows.scoped_claims(few)[0], few)
     assert (found.verdict, found.repair) == (Verdict.UNSUBSTANTIATED, "as_published=false")

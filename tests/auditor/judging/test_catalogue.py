@@ -1,4 +1,4 @@
-"""Entries of released code say what it draws, by formulas that are calculated here again.
+"""Entries of released code name their noise, by formulas that are computed here again.
 
 Every claim of the catalogue is judged as its derivation says, and a broken entry is named.
 """
@@ -16,7 +16,13 @@ from dp_accounting import NonPrivateDpEvent, NoOpDpEvent
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Basis, Horizon, Unit, Vantage, any_pair
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.catalogue import Released, entries, find, judge, judge_entry
+from fedrec_auditor.auditor.judging.catalogue import (
+    ReleasedCode,
+    entries,
+    find_entries,
+    judge,
+    judge_entry,
+)
 from fedrec_auditor.auditor.plan.families import papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow
@@ -38,7 +44,7 @@ def normal(epsilon: float, delta: float) -> float:
 
 
 def scoped(share: float, rounds: int, steps: int, epsilon: float, delta: float) -> dict[str, float]:
-    """Noise, in what a rating moves a mean, and chance of FederatedScope's step."""
+    """Noise, relative to the move of a mean by a rating, and rate of FederatedScope's step."""
     batch = share * 6040
     spread = share * math.sqrt(rounds * steps * math.log(1 / delta)) / epsilon
     moved = 2 * math.sqrt(GOLDEN**2 + 2) / batch
@@ -46,7 +52,7 @@ def scoped(share: float, rounds: int, steps: int, epsilon: float, delta: float) 
 
 
 MOVED = 1e-4 * 5 * sum((1 - 0.9**t) / 0.1 for t in range(1, 11))
-"""By how much ten steps of UC-FedRec move a number either way."""
+"""The distance by which ten steps of UC-FedRec move a number, in each direction."""
 SETTINGS = {
     "33": {"sigma": normal(8, 1e-5) * 2 * 1e-4 * 5, "high": MOVED, "low": -MOVED},
     "35": {"scale": 0.1, "high": 0.1, "low": -0.1},
@@ -65,22 +71,21 @@ SETTINGS = {
 
 @pytest.mark.parametrize("number", SETTINGS)
 def test_settings_follow_from_what_the_code_says(number: str) -> None:
-    declared = find(number)[0].settings
+    declared = find_entries(number)[0].settings
     for name, value in SETTINGS[number].items():
         assert declared[name] == pytest.approx(value, rel=1e-9), name
 
 
 def test_a_repair_of_the_noise_covers_all_steps() -> None:
-    (of_33, _) = find("33")
+    (of_33, _) = find_entries("33")
     assert of_33.repaired == {"sigma": pytest.approx(normal(8, 1e-5) * 2 * MOVED)}
 
 
 @pytest.mark.parametrize(
-    ("draws", "event"),
-    [("nothing", NoOpDpEvent()), ("anything", NonPrivateDpEvent())],
+    ("draws", "event"), [("nothing", NoOpDpEvent()), ("anything", NonPrivateDpEvent())]
 )
 def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: object) -> None:
-    made = Released.of(entry(draws=draws), {})
+    made = ReleasedCode.of(entry(draws=draws), {})
     assert made.event(SCOPE, MANY) == event
     assert made.mechanism(SCOPE, MANY) is None
 
@@ -95,18 +100,18 @@ def test_what_is_not_drawn_has_an_event_and_no_distribution(draws: str, event: o
 )
 def test_what_cannot_be_drawn_is_refused(draws: str, settings: dict, match: str) -> None:
     with pytest.raises(InputError, match=match):
-        Released.of(entry(draws=draws), settings)
+        ReleasedCode.of(entry(draws=draws), settings)
 
 
 def test_an_entry_without_a_system_says_what_is_drawn() -> None:
-    with pytest.raises(InputError, match="Expected what theirs draws"):
-        Released.of(entry(), {}).event(SCOPE, MANY)
+    with pytest.raises(InputError, match="Expected draws for theirs"):
+        ReleasedCode.of(entry(), {}).event(SCOPE, MANY)
 
 
 V = Verdict.VIOLATED
 C, N = Verdict.CONSISTENT, Verdict.INCOMPARABLE
 
-# Verdict, what is claimed, the least that is proved and the exact lower bound, of the derivations.
+# Verdict, claimed epsilon, smallest proved epsilon and exact lower bound, of the derivations.
 EPSILONS = {
     "1": (C, 2.5, 2.5, 2.5),
     "2": (C, 250.0, 250.0, 250.0),
@@ -169,7 +174,7 @@ def test_a_paper_has_a_threat_model_and_explains_the_symbols_it_uses(name: str) 
 
 
 def test_what_no_paper_prints_is_told_apart() -> None:
-    """A step size of 4 and further readings of Theorem 5 are no headlines; no z is printed."""
+    """A step size of 4 and other readings of Theorem 5 are not headlines; z is not printed."""
     bases = {entry.number: entry.basis for entry in entries()}
     formulas = {number for number, basis in bases.items() if basis is Basis.COMPUTED}
     assert {"12", "16", "22"} <= formulas
@@ -195,10 +200,10 @@ def test_entries_on_one_statement_count_once() -> None:
 
 
 def test_a_heading_gives_all_its_parts() -> None:
-    assert [entry.number for entry in find("2")] == ["2", "2b", "2c"]
-    assert [entry.number for entry in find("2C")] == ["2c"]
+    assert [entry.number for entry in find_entries("2")] == ["2", "2b", "2c"]
+    assert [entry.number for entry in find_entries("2C")] == ["2c"]
     with pytest.raises(InputError, match="got '400'"):
-        find("400")
+        find_entries("400")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +226,6 @@ def test_a_broken_entry_is_named(broken: dict[str, Any], said: str) -> None:
 
 
 def test_a_repair_that_repairs_nothing_is_an_error() -> None:
-    (violated,) = find("6")
+    (violated,) = find_entries("6")
     with pytest.raises(InputError, match=r"Catalogue entry 6 .*not to be VIOLATED"):
         judge_entry(papers()["dplcf"], violated.model_copy(update={"repaired": {"keep": 0.95}}))

@@ -1,14 +1,14 @@
-"""What is told on standard error is a line that fits a log, whatever it quotes."""
+"""A message on standard error is one line that fits a log, whatever it quotes."""
 
 from __future__ import annotations
 
 import pytest
 
-from fedrec_auditor.auditor.machine.output import tell
+from fedrec_auditor.auditor.machine.output import print_message
 
 
 def test_of_a_long_line_the_middle_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    tell(f"Expected a name, got {'a' * 10**6}\n\x1b[31m. Give another.")
+    print_message(f"Expected a name, got {'a' * 10**6}\n\x1b[31m. Give another.")
     line = capsys.readouterr().err
     assert line.startswith("auditor: Expected a name, got aaa")
     assert line.endswith("[31m. Give another.\n")

@@ -1,4 +1,4 @@
-"""Progress: what runs now and where it is, and every task as it ends; no guess of what is left."""
+"""Progress: running tasks and their stage, and every task as it ends; no estimate of the rest."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ import fedrec_auditor
 from fedrec_auditor.auditor.machine import progress
 from fedrec_auditor.auditor.machine.progress import (
     TRAINING,
-    Standing,
+    ProgressReport,
     Watch,
     line,
     note,
-    noted,
+    noting,
     show,
-    shown,
+    show_progress,
     stage,
 )
 from fedrec_auditor.auditor.plan.plan import read_plan
@@ -35,7 +35,7 @@ from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 
 
-def standing(**changes: Any) -> Standing:
+def standing(**changes: Any) -> ProgressReport:
     values: dict[str, Any] = {
         "done": 1,
         "total": 4,
@@ -43,7 +43,7 @@ def standing(**changes: Any) -> Standing:
         "finished": "fcf bounds",
         "elapsed": 60.0,
     }
-    return Standing(**(values | changes))
+    return ProgressReport(**(values | changes))
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_a_terminal_names_what_runs_below_the_bar(width: int) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
-    """Of tasks that share a job too, and while it runs: each line adds one."""
+    """Each line adds one task, also for tasks that share a job and while it runs."""
     (tmp_path / "plan.toml").write_text(
         'targets = ["fcf"]\ndata = "synthetic"\nmin_user = 70\nquick = true\n'
         'attacks = ["attribute-tree", "interaction-reconstruction"]\n'
         "[settings.fcf]\nrounds = 2\n"
     )
-    seen: list[Standing] = []
+    seen: list[ProgressReport] = []
     run_plan(read_plan(tmp_path / "plan.toml"), make_resources(jobs), observe=seen.append)
     ended = [each for each in seen if each.finished]
     assert [each.done for each in ended] == [1, 2, 3, 4, 5]
@@ -106,13 +106,13 @@ def test_every_task_is_told_once_by_name(tmp_path: Path, jobs: int) -> None:
 
 
 def test_nobody_is_shown_anything_where_nobody_looks_on(capfd: pytest.CaptureFixture[str]) -> None:
-    with shown(None) as observe:
+    with show_progress(None) as observe:
         assert observe is None
-    with shown(False) as observe:
+    with show_progress(False) as observe:
         assert observe is None
-    with shown(print) as observe:
+    with show_progress(print) as observe:
         assert observe is print
-    with shown(True) as observe:
+    with show_progress(True) as observe:
         observe(standing())
     assert capfd.readouterr().err.startswith("[1/4] fcf bounds; ")
 
@@ -122,14 +122,14 @@ def test_a_notebook_gets_lines_without_being_asked(
 ) -> None:
     console = Console(stderr=True, force_jupyter=True)
     monkeypatch.setattr(progress, "Console", lambda stderr: console)
-    with shown(None) as observe:
+    with show_progress(None) as observe:
         assert observe is not None
         observe(standing())
     assert capfd.readouterr().err == "[1/4] fcf bounds; 1 min so far\n"
 
 
 def test_python_is_told_by_a_callback() -> None:
-    seen: list[Standing] = []
+    seen: list[ProgressReport] = []
     fedrec_auditor.audit(
         "dplcf-sp", data="synthetic", quick=True, attacks=(), jobs=1, progress=seen.append
     )
@@ -138,7 +138,7 @@ def test_python_is_told_by_a_callback() -> None:
 
 def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_PULSE", 0.0)
-    seen: list[Standing] = []
+    seen: list[ProgressReport] = []
 
     def flip(bit: int, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         return np.where(rng.random(size) < 0.75, bit, 1 - bit)
@@ -151,8 +151,8 @@ def test_a_long_verification_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def watched() -> tuple[Watch, list[Standing]]:
-    seen: list[Standing] = []
+def watched() -> tuple[Watch, list[ProgressReport]]:
+    seen: list[ProgressReport] = []
     return Watch(seen.append, done=3, total=5), seen
 
 
@@ -161,7 +161,7 @@ def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
 
     def told(task: str, *at: Any) -> tuple[str, ...]:
         watch.at(task, *at)
-        watch.tell()
+        watch.notify()
         return seen[-1].running
 
     bounds, utility = "fcf bounds", "fcf utility"
@@ -182,22 +182,22 @@ def test_what_runs_is_told_with_the_round_that_it_is_in() -> None:
 
 @pytest.mark.parametrize("seconds", [1.0, 60.0, 3600.0])
 def test_nobody_is_told_how_long_it_takes(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On traces of short, long and uneven tasks: what is said counts what is over, and no more."""
+    """On traces of short, long and uneven tasks, progress counts finished tasks only."""
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    seen: list[Standing] = []
+    seen: list[ProgressReport] = []
     watch = Watch(seen.append, done=0, total=4)
     for step, share in enumerate((1, 2, 100, 1)):
         watch.at(f"fcf step{step}", "", 0, 1)
         for done in range(11):
             clock[0] += seconds * share
             watch.at(f"fcf step{step}", "draw", done, 10)
-            watch.tell()
+            watch.notify()
         watch.at(f"fcf step{step}", "", 1, 1)
     lines = [line(each) for each in seen]
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     assert all(re.fullmatch(r"\[\d/4\] fcf step.*; [\d,hmins ]+ so far", said) for said in lines)
-    assert {field.name for field in fields(Standing)} == {
+    assert {field.name for field in fields(ProgressReport)} == {
         "done", "total", "running", "finished", "elapsed",
     }  # fmt: skip
 
@@ -231,7 +231,7 @@ def test_what_another_process_notes_is_read_as_it_comes() -> None:
 def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.touch()
-    with noted(path, "fcf utility"):
+    with noting(path, "fcf utility"):
         for done in range(1001):
             stage(TRAINING, done, 1000)
         stage("draw", 5, 10)
@@ -242,12 +242,12 @@ def test_a_loop_is_noted_at_its_ends_and_now_and_then(tmp_path: Path) -> None:
 
 
 def test_what_fails_to_show_progress_stops_no_audit(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(standing: Standing) -> None:
+    def broken(standing: ProgressReport) -> None:
         raise RuntimeError("no screen")
 
     watch = Watch(broken, done=0, total=1)
-    watch.tell()
-    watch.tell()
+    watch.notify()
+    watch.notify()
     assert [record.message for record in caplog.records] == [
-        "What shows the progress failed, and is told no more"
+        "The progress observer failed; it is not called again"
     ]

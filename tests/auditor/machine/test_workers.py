@@ -100,7 +100,7 @@ def test_a_users_own_processes_are_left_alone() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc here")
 def test_a_second_interrupt_leaves_nobody_waiting(tmp_path: Path) -> None:
-    """It may end the program by which joblib looks for its workers' children, and so joblib."""
+    """A second interrupt may end the program by which joblib finds its workers' children."""
     (tmp_path / "pgrep").write_text("#!/bin/sh\nkill -INT $$\n")
     (tmp_path / "pgrep").chmod(0o755)
     work = (

@@ -1,4 +1,4 @@
-"""Apps of Flower, audited: planted bugs are caught, honest twins are not accused."""
+"""Audits of Flower apps: planted bugs are found, correct versions are not accused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def audited(prepare: Callable[..., Any], **more: Any) -> Record:
     ("prepare", "more", "caught"),
     [(honest, {}, False), (reseeding, {}, True), (honest, {"metadata": True}, True)],
 )
-def test_planted_bugs_are_caught_and_honest_twins_not_accused(
+def test_planted_bugs_are_found_and_correct_versions_not_accused(
     prepare: Callable[..., Any], more: dict[str, Any], caught: bool
 ) -> None:
     findings = audited(prepare, **more).findings
@@ -73,7 +73,7 @@ def test_planted_bugs_are_caught_and_honest_twins_not_accused(
 
 
 def tried(*mods: Any, **more: Any) -> Record:
-    """Claims, proofs and what a few calls show; no game is played."""
+    """Claims, proofs and the results of a few calls, without a game."""
     app = apps.message_app(mods, lambda partition: honest(0, apps.load_data(0)))
     table = (np.random.default_rng(0).random((30, 12)) < 0.3).astype(float)
     made = flower_app.wrap(
@@ -104,7 +104,7 @@ def test_noise_that_is_seeded_alike_in_a_later_round_is_not_proved(again: Any) -
     fresh = again not in (by_round, by_state)
     assert (Verdict.CONSISTENT in verdicts) == fresh
     assert any("deviates by 0 from message to message" in each for each in record.notes) != fresh
-    assert any("What a reply holds beside its arrays" in each for each in record.notes)
+    assert any("A reply also has data other than its arrays" in each for each in record.notes)
 
 
 @pytest.mark.parametrize("clips", [True, False])

@@ -1,4 +1,4 @@
-"""Attacks on recordings: the rows of a live audit, and figures against a truth of one's own."""
+"""Attacks on recordings: the rows of a live audit, and figures compared with a separate truth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedrec_auditor.auditor.plan.plan import make_plan
 from fedrec_auditor.auditor.run.resources import make_resources
 from fedrec_auditor.auditor.run.runner import run_plan
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
@@ -57,7 +57,7 @@ def data() -> Interactions:
 def test_a_recording_gives_the_rows_of_the_live_run(
     tmp_path: Path, data: Interactions, name: str
 ) -> None:
-    """Byte for byte, and as many, but for evidence calibrated by code that a recording lacks."""
+    """The rows are equal byte for byte, except for evidence that needs the devices' code."""
     values = {"targets": (name,), "quick": True, "settings": {name: SETTINGS[name]}}
     plan = make_plan(values | {"attacks": ATTACKS})
     live = run_plan(plan, make_resources(1), interactions=data)
@@ -73,7 +73,7 @@ def test_a_recording_gives_the_rows_of_the_live_run(
 
 
 def plain(folder: Path, senders: list[Any], items: list[Any] | None = None) -> Interactions:
-    """A recording of whole histories as bits, of 12 users and 9 items; what they held."""
+    """A recording of whole histories as bits, of 12 users and 9 items, and these histories."""
     bits = np.random.default_rng(0).random((12, 9)) < 0.4
     bits[:, 0], bits[:, 1] = True, False
     with RecordingWriter(folder, n_items=9, kinds="bits", items=items) as writer:
@@ -94,7 +94,7 @@ def attack(path: Path, **more: Any) -> Record:
 
 
 def test_senders_are_found_in_a_truth_of_texts_by_a_table(tmp_path: Path) -> None:
-    """And not by one that confuses them: the truth is what the guesses are held against."""
+    """A table that confuses the senders fails: guesses are compared with the truth."""
     names = [f"Ü{n}" for n in range(12)]
     shuffled = np.random.default_rng(1).permutation(12)
     items = [f"film {n}" for n in np.random.default_rng(2).permutation(9)]
@@ -118,7 +118,7 @@ def test_senders_are_found_in_a_truth_of_texts_by_a_table(tmp_path: Path) -> Non
     assert "see that senders are users of the truth" in told
 
 
-def test_without_a_truth_only_linkage_is_played(tmp_path: Path) -> None:
+def test_without_a_truth_only_linkage_is_run(tmp_path: Path) -> None:
     plain(tmp_path, list(range(12)))
     record = attack(tmp_path)
     assert {row.attack for row in record.attacks} == {"linkage"}
@@ -127,18 +127,18 @@ def test_without_a_truth_only_linkage_is_played(tmp_path: Path) -> None:
     assert not record.findings
 
 
-def test_a_sender_who_is_not_in_the_truth_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_sender_who_is_not_in_the_truth_is_left_out_with_a_note(tmp_path: Path) -> None:
     data = plain(tmp_path, [*range(10), 77, 78])
     record = attack(tmp_path, truth=data)
     assert exact(record) == 1.0
     (row,) = [r for r in record.attacks if r.metric == "users reconstructed exactly"]
     assert row.n == 10
     assert record.notes[1:] == (
-        "Of 12 senders 2 are not in the truth, such as '77': their messages are left out.",
+        "2 of 12 senders, such as '77', are not in the truth: their messages are left out.",
     )
 
 
-def test_models_without_a_broadcast_are_told_and_half_precision_is_read(tmp_path: Path) -> None:
+def test_models_without_a_broadcast_are_noted_and_half_precision_is_read(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for blind, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
         model = rng.normal(size=(9, 4)).astype(np.float16)
@@ -154,7 +154,7 @@ def test_models_without_a_broadcast_are_told_and_half_precision_is_read(tmp_path
 
 
 @pytest.mark.parametrize("route", ["shuffled", "aggregate"])
-def test_a_crowd_is_not_cut_to_those_in_the_truth(tmp_path: Path, route: str) -> None:
+def test_a_crowd_with_senders_outside_of_the_truth_is_refused(tmp_path: Path, route: str) -> None:
     with RecordingWriter(tmp_path, n_items=3, kinds="bits", route=route) as writer:
         writer.round(1)
         for sender in (0, 1, 2):
@@ -198,7 +198,7 @@ def test_a_claim_is_neither_refuted_nor_upheld_by_a_recording(tmp_path: Path) ->
     assert finding.measured is None
     assert "bounds no epsilon from below" in finding.reason
     assert "auditor run MODULE:OBJECT" in finding.reason
-    (seen,) = glances(record)
+    (seen,) = summarize_systems(record)
     assert "audit the client (auditor run MODULE:OBJECT)" in seen.line
     assert record.exit_code(Gate()) == 3
     assert record.exit_code(Gate(allow=("inconclusive",))) == 0
@@ -215,18 +215,18 @@ def tables(folder: Path, n_items: int, **more: Any) -> Path:
     return folder
 
 
-def test_a_number_of_items_that_no_component_has_is_told(tmp_path: Path) -> None:
-    """Not refused: items may be hashed, and the messages hold what is no item's."""
+def test_a_number_of_items_that_no_component_has_is_noted(tmp_path: Path) -> None:
+    """A note and not a refusal: items may be hashed, and messages may contain no rows of items."""
     *_, note = attack(tables(tmp_path / "wrong", 21)).notes
     assert "n_items=21 rows or columns (item: 20 x 3)" in note
-    assert f"mend n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
+    assert f"correct n_items in {tmp_path / 'wrong' / 'manifest.json'}" in note
     assert not any("n_items" in note for note in attack(tables(tmp_path / "right", 20)).notes)
 
 
 @pytest.mark.parametrize(
     ("n_items", "more"), [(2**31 - 1, {}), (20, {"shapes": {"o": [2**30, 9]}})]
 )
-def test_what_no_memory_holds_is_refused_before_anything_is_read(
+def test_arrays_beyond_memory_are_refused_before_anything_is_read(
     tmp_path: Path, n_items: int, more: dict[str, Any]
 ) -> None:
     folder = tables(tmp_path, n_items, kinds={"item": "change", "o": "change"}, **more)
@@ -254,8 +254,8 @@ def test_numbers_that_a_small_file_unfolds_to_are_refused_before_they_are_read(
         attack(tmp_path, memory=2)
 
 
-def test_an_array_that_is_read_whole_and_that_no_memory_holds_is_refused(tmp_path: Path) -> None:
-    """Of columns first, all is read for one message."""
+def test_an_array_beyond_memory_that_is_read_completely_is_refused(tmp_path: Path) -> None:
+    """An array stored in column order is read completely for one message."""
     RecordingWriter(tmp_path, n_items=20, kinds="change").close()
     place = tmp_path / "rounds" / "1"
     place.mkdir(parents=True)
@@ -265,7 +265,7 @@ def test_an_array_that_is_read_whole_and_that_no_memory_holds_is_refused(tmp_pat
 
 
 def test_another_file_is_another_recording(tmp_path: Path) -> None:
-    """So that a finished task on the files of before is not taken for one of these."""
+    """A finished task on the former files is not mistaken for a task on the new files."""
     plain(tmp_path, list(range(12)))
 
     def opened() -> RecordedSystem:
@@ -296,7 +296,7 @@ def test_logs_without_senders_are_attacked_from_weaker_vantages_only(tmp_path: P
         for number in (1, 2):
             writer.round(number, {"item": np.zeros(9)})
             writer.uploads(None, {"bits": Dense(bits, Kind.BITS)})
-    items = list(range(9))  # sums do not bear it out
+    items = list(range(9))  # sums do not confirm this order
     with RecordingWriter(summed, n_items=9, kinds="change", items=items) as writer:
         for number in range(1, 9):
             some = np.flatnonzero(np.random.default_rng(number).random(12) < 0.5)
@@ -325,7 +325,7 @@ def test_a_recording_is_not_trained_again(tmp_path: Path, data: Interactions) ->
     record = attack_recording(out, attacks=["user-membership"], quick=True, jobs=1)
     assert not record.attacks
     (told,) = [r.reason for r in record.skipped if r.attack == "user-membership"]
-    assert "nothing trained again" in told
+    assert "cannot be trained again" in told
 
 
 def test_a_system_of_ones_own_is_recorded_without_its_truth(
@@ -342,7 +342,7 @@ def test_a_system_of_ones_own_is_recorded_without_its_truth(
             record_plan(make_plan({"targets": targets}), make_resources(1), tmp_path / "b")
 
 
-def test_parties_are_numbered(tmp_path: Path) -> None:
+def test_silos_are_numbered(tmp_path: Path) -> None:
     for sender in (1, 2, "north"):
         with RecordingWriter(tmp_path / str(sender), n_items=3, parties=2) as writer:
             writer.round(1)
@@ -361,21 +361,21 @@ def test_messages_of_any_form_are_read_where_the_devices_code_is_given(
 ) -> None:
     system = wrap_system(recommends)
     folder = record_uploads(system, data=data, out=tmp_path / "run", with_truth=True)
-    asked: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
-    bare = attack_recording(folder, **asked)
+    settings: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
+    bare = attack_recording(folder, **settings)
     assert not bare.attacks
     assert "needs the client's code" in bare.skipped[0].reason
-    read = attack_recording(folder, client=system, **asked)
+    read = attack_recording(folder, client=system, **settings)
     (sets,) = (row for row in read.attacks if row.metric == "interaction F1")
     assert sets.value > 0.95
     assert "by the devices' code" in sets.note
-    with pytest.raises(InputError, match="client='fcf' to the first model that was recorded"):
-        attack_recording(folder, client="fcf", **asked)
-    with pytest.raises(InputError, match="as they were recorded from client='dplcf-sp'"):
-        attack_recording(folder, client="dplcf-sp", **asked)
+    with pytest.raises(InputError, match="client='fcf' in reply to the first recorded model"):
+        attack_recording(folder, client="fcf", **settings)
+    with pytest.raises(InputError, match="recorded parts of messages from client='dplcf-sp'"):
+        attack_recording(folder, client="dplcf-sp", **settings)
     (folder / TRUTH).unlink()
-    with pytest.raises(InputError, match="a truth beside client"):
-        attack_recording(folder, client=system, **asked)
+    with pytest.raises(InputError, match="a truth with client"):
+        attack_recording(folder, client=system, **settings)
 
 
 def hashed(items: Any) -> Any:
@@ -389,19 +389,19 @@ def test_lists_of_codes_are_read_without_code_by_a_public_hash_or_by_frequency(
         filled = np.append(hashed(history.items), np.full(history.n_items, -1))
         return {"codes": filled[: history.n_items]}
 
-    asked: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
-    found = {}
+    settings: dict[str, Any] = {"attacks": ["interaction-reconstruction"], "quick": True, "jobs": 1}
+    rows_by_hash = {}
     for rows in (hashed, None):
         system = wrap_system(coded, kinds="codes", rows=rows)
         folder = tmp_path / str(rows is None)
         record_uploads(system, data=data, out=folder, with_truth=True)
-        read = attack_recording(folder, **asked)
-        (found[rows],) = (row for row in read.attacks if row.metric == "interaction F1")
-    assert found[hashed].value == 1.0
-    assert found[None].baseline is not None
-    assert found[None].baseline < found[None].value < 1.0
+        read = attack_recording(folder, **settings)
+        (rows_by_hash[rows],) = (row for row in read.attacks if row.metric == "interaction F1")
+    assert rows_by_hash[hashed].value == 1.0
+    assert rows_by_hash[None].baseline is not None
+    assert rows_by_hash[None].baseline < rows_by_hash[None].value < 1.0
     matched = "Matches codes to items by how many users have each."
-    assert [matched in row.note for row in found.values()] == [False, True]
+    assert [matched in row.note for row in rows_by_hash.values()] == [False, True]
 
 
 def test_a_recording_beside_another_code_is_another_audit(
@@ -439,8 +439,8 @@ def test_messages_that_are_not_finite_are_left_out_and_counted(
     assert f"Left out of 24 messages: {len(rounds)} hold numbers above 1e+13 or NaN." in row.note
     (messages,) = record.messages
     assert (messages.sent, messages.unread) == (24, len(rounds))
-    assert f"Of 24 messages {len(rounds)} hold NaN or infinities: left out." in record.notes
-    assert any("Of 12 senders 1, such as 3, sent no" in n for n in record.notes) is (
+    assert f"{len(rounds)} of 24 messages hold NaN or infinities: left out." in record.notes
+    assert any("1 of 12 senders, such as 3, sent no" in n for n in record.notes) is (
         rounds == (1, 2)
     )
 
@@ -457,8 +457,8 @@ def test_models_and_sums_that_are_not_finite_are_left_out_and_most_messages_refu
     recording, notes = Recording.open(tmp_path).readable()
     assert [each.broadcast is None for each in recording.rounds] == [False, False, True]
     assert [each.aggregate is None for each in recording.rounds] == [False, False, True]
-    told = {"6 messages 1", "3 models 1", "3 sums 1"}
-    assert {f"Of {each} hold NaN or infinities: left out." for each in told} == set(notes)
+    told = {"1 of 6 messages", "1 of 3 models", "1 of 3 sums"}
+    assert {f"{each} hold NaN or infinities: left out." for each in told} == set(notes)
     for number in (4, 5, 6):
         with RecordingWriter(tmp_path, n_items=4, kinds="change") as writer:
             writer.round(number)

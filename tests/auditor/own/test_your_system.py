@@ -1,4 +1,4 @@
-"""A stranger's system: planted bugs are caught, honest twins are not accused."""
+"""Audits of a user's system: planted bugs are found, correct versions are not accused."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.statements import Horizon
 from fedrec_auditor.accountants.verdict import Gate, Verdict
 from fedrec_auditor.auditor.games import local, round
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.auditor.run import workload as module
 from fedrec_auditor.auditor.spending.spend import account
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population
 from fedrec_auditor.targets.wrapped.wrapped_system import WrappedSystem
@@ -43,7 +43,7 @@ HONEST = {planted.honest: planted for planted in PLANTED.values()}
 
 
 def audited(client: Callable[..., Any], claim: Any, **settings: Any) -> Record:
-    """By the local game alone, and quickly, unless it is said by what."""
+    """An audit, by default of the local game alone, with few runs."""
     usual = {"data": TABLE, "games": ["local"], "attacks": [], "jobs": 1, "quick": True}
     return audit_system(client, claim=claim, **usual | settings)
 
@@ -63,25 +63,25 @@ def accused(planted: Planted, record: Record) -> bool:
     return first.ci_low > first.baseline
 
 
-# Those that take seconds.
+# Bugs whose audit takes seconds.
 MANY_ROUNDS = ("the same noise every round", "a variance taken for a deviation")
 
 
 @pytest.mark.parametrize("bug", [later(bug) if bug in MANY_ROUNDS else bug for bug in PLANTED])
-def test_a_planted_bug_is_caught(bug: str) -> None:
+def test_a_planted_bug_is_found(bug: str) -> None:
     planted = PLANTED[bug]
     assert accused(planted, attacked(planted, planted.broken))
 
 
 @pytest.mark.parametrize("planted", HONEST.values(), ids=[each.__name__ for each in HONEST])
-def test_an_honest_twin_is_not_accused(planted: Planted) -> None:
+def test_a_correct_version_is_not_accused(planted: Planted) -> None:
     assert not accused(planted, attacked(planted, planted.honest))
 
 
 def proved(system: WrappedSystem, horizon: Horizon) -> float:
     population = Population(n_users=40, n_items=16)
     (scope,) = (c.scope for c in system.scoped_claims(population) if c.scope.horizon is horizon)
-    bound = least_upper_bound(system, scope, population, 1e-3, all_accountants())
+    bound = smallest_upper_bound(system, scope, population, 1e-3, all_accountants())
     return bound.epsilon
 
 
@@ -93,7 +93,7 @@ ROUND, TRAINING = (Claim(epsilon=1.36, delta=1e-3, horizon=each) for each in ("r
 
 
 def _clipped(history: Any) -> Any:
-    """Directions of all items, of length 1 together."""
+    """Directions of all items, with a joint norm of 1."""
     found = np.array([np.sin(3.1 * (item + 1) + np.arange(8)) for item in history.items])
     total = found.reshape(-1, 8).sum(axis=0)
     return total / max(1.0, float(np.linalg.norm(total)))
@@ -120,15 +120,15 @@ NOISES: dict[str, tuple[bool, Callable[..., Any]]] = {
         later("aggregate", "Laplace"),
     ],
 )
-def test_noise_of_the_wrong_form_refutes_the_claim_and_honest_noise_does_not(
+def test_noise_of_the_wrong_form_refutes_the_claim_and_correct_noise_does_not(
     route: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sum hides a range, for its noise is nearly normal; a grid tells of any sum."""
+    """A sum hides uniform noise, because its sum is nearly normal; a grid shows in any sum."""
     monkeypatch.setattr(round, "_VOTING", VOTING)
     honest, noise = NOISES[name]
 
     def client(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
-        return _clipped(history) + noise(rng)  # what has a state is not traced
+        return _clipped(history) + noise(rng)  # a client with a state is not traced
 
     claim = Claim(epsilon=2.8, delta=1e-3, vantage=route, horizon="round")
     game = "local" if route == "server" else "round"
@@ -142,12 +142,12 @@ def test_noise_of_the_wrong_form_refutes_the_claim_and_honest_noise_does_not(
     "claims", [[TRAINING], [ROUND, TRAINING]], ids=["alone", "beside a round's"]
 )
 def test_a_proof_of_a_round_is_charged_in_every_round(claims: list[Claim]) -> None:
-    """Fifty rounds of half of 4 are one of 2 / sqrt(50), which spends 16.46 at delta 1e-3."""
+    """Fifty rounds of multiplier 4 / 2 equal one of 2 / sqrt(50): 16.46 at delta 1e-3."""
     system = wrap_system(in_clear, rounds=50, claim=claims, proof=GaussianDpEvent(4.0))
     assert proved(system, Horizon.TRAINING) == pytest.approx(16.46, abs=0.01)
     if len(claims) > 1:
         assert proved(system, Horizon.ROUND) == pytest.approx(1.352, abs=0.01)
-    short = system.shortened(1)  # what games play: the claim stays that of the whole training
+    short = system.shortened(1)  # as in games: the claim stays that of the whole training
     assert proved(short, Horizon.TRAINING) == proved(system, Horizon.TRAINING)
 
 
@@ -178,8 +178,8 @@ def test_a_proof_is_charged_as_account_charges_its_event(
     assert proved(system, Horizon.ROUND) == pytest.approx(spent.accounted.epsilon, rel=1e-9)
 
 
-def test_a_part_of_what_is_claimed_is_charged_as_the_claim_is() -> None:
-    """One interaction more moves an upload by up to twice the norm, as any other history does."""
+def test_a_part_of_the_claimed_unit_is_charged_as_the_claim_is() -> None:
+    """One more interaction changes an upload by up to twice the norm, as any other history does."""
     claim = Claim(epsilon=9, delta=1e-3, horizon="round", adjacency="any pair")
     system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
     part = Claim(epsilon=9, unit="interaction", horizon="round", adjacency="add-remove")
@@ -189,8 +189,8 @@ def test_a_part_of_what_is_claimed_is_charged_as_the_claim_is() -> None:
 
 
 @pytest.mark.parametrize("games", [["round"], []])
-def test_noise_over_the_norm_proves_what_it_does_where_a_user_is_replaced(games: Any) -> None:
-    """Two messages in [-1, 1] under deviation 2: 3.1387 at delta 1e-3 (Balle and Wang 2018)."""
+def test_noise_over_the_norm_counts_half_where_a_user_is_replaced(games: Any) -> None:
+    """Two messages in [-1, 1], deviation 2: 3.1387 at delta 1e-3 (Balle and Wang 2018)."""
 
     def honest(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return np.clip((len(history) - 6) / 12, -1, 1) + 2 * rng.standard_normal(1)
@@ -205,7 +205,7 @@ def test_noise_over_the_norm_proves_what_it_does_where_a_user_is_replaced(games:
             assert "does not hold" not in finding.note
 
 
-def test_an_event_of_which_nothing_is_known_under_replacement_is_refused() -> None:
+def test_an_event_without_a_known_bound_under_replacement_is_refused() -> None:
     event = PoissonSampledDpEvent(0.5, PureDpEvent(1.0))
     with pytest.raises(InputError, match="nothing is known of PoissonSampledDpEvent of PureDp"):
         wrap_system(in_clear, claim=ROUND, proof=event)
@@ -227,17 +227,17 @@ def test_a_proof_of_a_whole_training_is_one_of_each_round() -> None:
         ({"claim": ROUND, "proof": {"week": GaussianDpEvent(2.0)}}, "got 'week'"),
     ],
 )
-def test_a_proof_that_speaks_of_no_claim_is_refused(settings: Any, refusal: str) -> None:
+def test_a_proof_without_a_matching_claim_is_refused(settings: Any, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         wrap_system(in_clear, **{"proof": GaussianDpEvent(2.0)} | settings)
 
 
 @pytest.mark.parametrize("claim", [(), Claim(epsilon=2, horizon="report")])
-def test_a_proof_that_is_not_used_is_told(claim: Any) -> None:
+def test_a_proof_that_is_not_used_is_reported(claim: Any) -> None:
     data = Interactions.of(np.eye(12))
     system = wrap_system(in_clear, claim=claim, proof=GaussianDpEvent(2.0))
     tried, notes = system.tried(data)
-    assert [note for note in notes if "The proof was not used, as no claim" in note]
+    assert [note for note in notes if "The proof was not used, as no claim states" in note]
     assert tried.assumes == ()
     used, notes = wrap_system(in_clear, claim=ROUND, proof=GaussianDpEvent(2.0)).tried(data)
     assert not any("proof" in note for note in notes)
@@ -250,32 +250,32 @@ ORDER = {False: ("a", "b"), True: ("b", "a")}
 @pytest.mark.parametrize(
     "send",
     [
-        lambda met, x: x.astype(np.float64 if met else np.float32),
-        lambda met, x: dict.fromkeys(ORDER[met], x),
-        lambda met, x: [x, x] if met else (x, x),
-        lambda met, x: {"a": x.tolist() if met else x},
+        lambda interacted, x: x.astype(np.float64 if interacted else np.float32),
+        lambda interacted, x: dict.fromkeys(ORDER[interacted], x),
+        lambda interacted, x: [x, x] if interacted else (x, x),
+        lambda interacted, x: {"a": x.tolist() if interacted else x},
     ],
 )
 def test_types_and_the_order_of_parts_are_the_same_for_all_users(send: Callable[..., Any]) -> None:
-    """A message that tells a rare item by its form alone, in a training and in a game's worlds."""
+    """A message reveals a rare item by its form alone, in a training and in game worlds."""
 
     def client(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return send(0 in history.items, rng.normal(size=3))
 
     rng, refusal = np.random.default_rng(0), "Send parts of one type, in one order"
-    met = rng.random((8, 8)) < 0.5
-    met[:, 0] = [False] * 7 + [True]
+    interacted = rng.random((8, 8)) < 0.5
+    interacted[:, 0] = [False] * 7 + [True]
     with pytest.raises(InputError, match=refusal):
-        wrap_system(client).run(Interactions.of(met), rng)
-    system, _ = wrap_system(client).tried(Interactions.of(met[:4]))
-    system.upload(Interactions.of(met[4:7]), None, rng)
-    with pytest.raises(InputError, match=refusal):  # though all of this world are alike
-        system.upload(Interactions.of(met[7:]), None, rng)
+        wrap_system(client).run(Interactions.of(interacted), rng)
+    system, _ = wrap_system(client).tried(Interactions.of(interacted[:4]))
+    system.upload(Interactions.of(interacted[4:7]), None, rng)
+    with pytest.raises(InputError, match=refusal):  # although all users of this world are alike
+        system.upload(Interactions.of(interacted[7:]), None, rng)
 
 
 def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
-    """A bound of a round refutes the claim of the training, too, and nothing is told as proved."""
-    proof = GaussianDpEvent(20.0)  # of .26 in a round and .4 in both
+    """A bound of a round also refutes the claim of the training; nothing is left as proved."""
+    proof = GaussianDpEvent(20.0)  # epsilon 0.26 in a round and 0.4 in both
     record = audited(in_clear, [ROUND, TRAINING], rounds=2, proof=proof, runs=400)
     shown = [finding for finding in record.findings if finding.measured]
     assert {finding.scope.horizon for finding in shown} == {Horizon.ROUND, Horizon.TRAINING}
@@ -283,13 +283,13 @@ def test_a_refuted_assumption_leaves_no_proof_standing() -> None:
     assert all(finding.accounted is None for finding in record.findings)
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
     assert not any(finding.verdict is Verdict.CONSISTENT for finding in record.findings)
-    (glance,) = glances(record)
+    (glance,) = summarize_systems(record)
     assert "laim epsilon" not in glance.todo
     assert record.own == (glance.section.target,)
 
 
-def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on() -> None:
-    """Fifty rounds may spend 16.46 by a proof that says 1.35 of each; one of them spends more."""
+def test_a_bound_of_a_round_refutes_the_basis_of_a_claim_of_the_training() -> None:
+    """Fifty rounds may spend 16.46 by a proof with 1.35 per round; one round spends more."""
 
     def noisy(history: Any, model: Any, rng: np.random.Generator) -> Any:
         return history.dense() + 1.5 * rng.standard_normal(history.n_items)
@@ -300,7 +300,7 @@ def test_what_is_shown_of_a_round_refutes_what_a_claim_of_the_training_rests_on(
     assert 1.36 < shown.epsilon < 16
     assert all(finding.accounted is None for finding in record.findings)
     assert Gate().code(finding.verdict for finding in record.findings) == 0
-    (glance,) = glances(record)
+    (glance,) = summarize_systems(record)
     assert "laim epsilon" not in glance.todo
     assert all("does not hold: it is not so that" in finding.note for finding in record.findings)
 
@@ -324,17 +324,17 @@ def test_a_canary_at_which_the_client_fails_is_left_out_and_counted(fails: Any) 
 
 
 def hashed(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Only items of the first half leave a mark, and no coin is tossed: a canary may be deaf."""
+    """Only items of the first half change the message, without noise: a canary may be lost."""
     return (history.dense() > 0)[: history.n_items // 2].astype(float)
 
 
-def test_a_client_that_tells_some_items_only_is_refuted_by_one_of_them() -> None:
+def test_a_client_that_reveals_some_items_only_is_refuted_by_one_of_them() -> None:
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
     record = audited(hashed, claim, runs=400)
     assert {finding.verdict for finding in record.findings if finding.measured} == {
         Verdict.VIOLATED
     }
-    assert any("the same whatever its seed" in note for note in record.notes)
+    assert any("do not depend on its seed" in note for note in record.notes)
 
 
 def flipped(bits: np.ndarray, rates: Any, rng: np.random.Generator) -> np.ndarray:
@@ -342,13 +342,13 @@ def flipped(bits: np.ndarray, rates: Any, rng: np.random.Generator) -> np.ndarra
 
 
 def uneven(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Every bit is a fair coin, but for one item's."""
+    """Every bit is a fair coin, except for one item's bit."""
     bits = history.dense() > 0
     return flipped(bits, np.where(np.arange(len(bits)) == 3, 0.02, 0.5), rng)
 
 
 def usual(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """Whether it has done what most users do: met some of the items, and not nearly all."""
+    """Whether a user did what most users do: interacted with some items, not with most."""
     count = int((history.dense() > 0)[: history.n_items - 4].sum())
     return flipped(np.array([3 <= count <= (history.n_items - 4) // 2]), 0.02, rng)
 
@@ -357,10 +357,10 @@ def usual(history: Any, model: Any, rng: np.random.Generator) -> Any:
     ("client", "unit", "adjacency"),
     [(uneven, "interaction", "any pair"), (usual, "user", "replace")],
 )
-def test_the_item_and_the_history_that_tell_most_are_found(
+def test_the_item_and_the_history_that_reveal_most_are_found(
     client: Any, unit: Any, adjacency: Any
 ) -> None:
-    """Truth ln 49 = 3.9; of the designed histories none tells more than a coin."""
+    """The exact epsilon is ln 49 = 3.9; no designed history reveals more than a fair coin."""
     claim = Claim(epsilon=2, unit=unit, horizon="round", adjacency=adjacency)
     record = audited(client, claim, runs=2000)
     (finding,) = (found for found in record.findings if found.measured)
@@ -369,7 +369,7 @@ def test_the_item_and_the_history_that_tell_most_are_found(
 
 
 def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
-    """The same message whatever the history: no game finds two worlds to tell apart."""
+    """The message is equal for all histories: no game finds two worlds to distinguish."""
     claim = Claim(epsilon=1, unit="interaction", horizon="round")
     record = audited(lambda history, model, rng: np.zeros(3), claim)
     (finding,) = record.findings
@@ -377,19 +377,19 @@ def test_a_claim_that_nothing_tested_is_inconclusive() -> None:
     assert "Nothing tested the claim" in finding.reason
     assert "nothing that a canary does makes a difference" in finding.reason
     assert Gate().code([finding.verdict]) == 3
-    (glance,) = glances(record)
+    (glance,) = summarize_systems(record)
     assert "Have the claim tested" in glance.todo
 
 
 def plain(record: Record) -> str:
-    """All that a record says, but for how long it took and where."""
+    """All contents of a record, except durations and paths."""
     return record.model_copy(
         update={"provenance": record.provenance.model_copy(update={"timing": {}})}
     ).model_dump_json()
 
 
 def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that waits as long as it likes at first gives the bytes that it gives in no time."""
+    """A client that waits at first gives the same bytes as a client that does not wait."""
     monkeypatch.setattr(local, "UPLOAD_RUNS", 4_000)  # of which a quick audit makes a tenth
     calls: list[float] = []
 
@@ -405,11 +405,11 @@ def test_the_clock_is_in_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whenever the clock is looked at, so many seconds went by: the numbers are those of a plan."""
+    """However fast the clock runs, the numbers are those of a plan."""
     monkeypatch.setattr(local, "UPLOAD_RUNS", 8_000)  # of which a quick audit makes a tenth
 
     def remembering(history: Any, model: Any, rng: np.random.Generator, state: Any) -> Any:
-        return in_clear(history, model, rng)  # what has a state is not traced, which takes longest
+        return in_clear(history, model, rng)  # a state prevents tracing, which takes longest
 
     def timed(step: float) -> Record:
         seconds = itertools.count(step=step)
@@ -428,7 +428,7 @@ def test_runs_are_counted_once_by_the_time_of_a_few_and_a_jump_stops_no_game(
 
 
 def recommends(history: Any, model: Any, rng: np.random.Generator) -> Any:
-    """All items in any order, with a score each: one's own have the higher ones."""
+    """All items in any order, with a score each; items of the user have higher scores."""
     ids = rng.permutation(history.n_items)
     return {"ids": ids, "scores": np.isin(ids, history.items) + 0.5 * rng.random(len(ids))}
 
@@ -446,18 +446,18 @@ def test_a_message_of_a_form_that_nobody_knows_is_read_by_the_clients_code() -> 
     assert "by the devices' code" in sets.note
 
 
-def test_how_messages_were_read_is_told_of_each_attack_whichever_came_before() -> None:
+def test_how_messages_were_read_is_reported_for_each_attack_in_any_order() -> None:
     attacks = ["interaction-membership", "interaction-reconstruction", "linkage"]
 
-    def told(names: list[str]) -> dict[tuple[str, str], str]:
+    def noted(names: list[str]) -> dict[tuple[str, str], str]:
         rows = audited(recommends, (), attacks=names, quick=True).attacks
         return {(row.attack, row.metric): row.note for row in rows}
 
-    alone = [told([name]) for name in attacks]
-    assert told(attacks) == {key: note for each in alone for key, note in each.items()}
+    alone = [noted([name]) for name in attacks]
+    assert noted(attacks) == {key: note for each in alone for key, note in each.items()}
 
 
-def test_a_client_that_refuses_made_up_histories_is_said_to_be_unread() -> None:
+def test_a_client_that_refuses_made_up_histories_is_reported_as_unread() -> None:
     table = TABLE[TABLE.sum(axis=1) > 3].copy()
     table[:, :6] = 1
     only = ["interaction-reconstruction"]

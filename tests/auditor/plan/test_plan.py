@@ -1,4 +1,4 @@
-"""Plans: what is refused, with the line of the file, and what is filled in."""
+"""Plans: refusals, with the line of the file, and default values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import (
-    SUREST,
+    MAX_CONFIDENCE,
     Plan,
     amend,
     make_plan,
     make_target,
     option_of,
+    option_of_field,
     read_plan,
-    said_of,
 )
 from fedrec_auditor.auditor.plan.stated_claim import LARGEST
 from fedrec_auditor.auditor.run.runner import audit
@@ -40,8 +40,7 @@ FEDNCF = "targets = ['fedncf']\n[settings.fedncf]\n"
 def test_a_plan_file_is_read(tmp_path: Path) -> None:
     plan = read_plan(
         written(
-            tmp_path,
-            'targets = ["dplcf-sp"]\nseed = 3\n\n[settings.dplcf-sp]\nepsilon = 0.5\n',
+            tmp_path, 'targets = ["dplcf-sp"]\nseed = 3\n\n[settings.dplcf-sp]\nepsilon = 0.5\n'
         )
     )
     assert plan.targets == ("dplcf-sp",)
@@ -155,7 +154,7 @@ def test_an_empty_plan_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -
 
 
 def test_the_surest_confidence_is_still_shared_out_among_bounds() -> None:
-    plan = make_plan({"confidence": SUREST, "targets": ("random", "fcf"), "attacks": ()})
+    plan = make_plan({"confidence": MAX_CONFIDENCE, "targets": ("random", "fcf"), "attacks": ()})
     tail = 1 - (1 - (1 - plan.confidence) / 500)
     assert tail == pytest.approx(1e-9 / 500, rel=1e-4)
 
@@ -221,7 +220,11 @@ def test_a_system_learns_or_does_not(value: Any) -> None:
 
 def test_every_field_says_what_it_is_and_has_an_option() -> None:
     options = [option_of(name) for name in Plan.model_fields]
-    assert len({*options}) == len(options) == len([n for n in Plan.model_fields if said_of(n).help])
+    assert (
+        len({*options})
+        == len(options)
+        == len([n for n in Plan.model_fields if option_of_field(n).help])
+    )
 
 
 def test_a_plan_is_said_as_the_command_line_and_a_program_say_it() -> None:

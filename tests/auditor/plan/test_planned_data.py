@@ -1,4 +1,4 @@
-"""What is said of users and items: in a plan's file, on the command line, as DataFrames."""
+"""Tables of users and items: in a file of a plan, on the command line, as DataFrames."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan, amend, read_plan
-from fedrec_auditor.auditor.plan.planned_data import given_data, load_planned
+from fedrec_auditor.auditor.plan.planned_data import load_planned, prepare_data
 from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
@@ -60,7 +60,7 @@ def test_a_file_without_names_is_read_as_the_refusal_says(folder):
     code, out, _ = cli("doctor", "--data", "ratings.dat", *words, "--column", "timestamp=4")
     assert "2017-07-14T02:41:40 to 2017-07-14T02:46:36 (UTC)" in out
     columns = {"header": "no", "user": 1, "item": 2, "rating": 3}
-    data, plan = given_data("ratings.dat", amend(None, {"columns": columns}))
+    data, plan = prepare_data("ratings.dat", amend(None, {"columns": columns}))
     assert data is None
     assert load_planned(plan).ratings.data.tolist() == [4.0] * 210
 
@@ -93,7 +93,7 @@ def test_recordings_are_attacked_with_users_of_a_file(folder):
 def test_whole_numbers_may_be_floats(folder):
     met = pa.table({"user": [1.0, 1.0, 2.0, 3.0], "item": [7, 8, 8, 7]})
     known = pa.table({"user": [1.0, 2.0, 3.0], "sex": ["f", "m", "f"]})
-    data, _ = given_data(met, Plan(), users=known)
+    data, _ = prepare_data(met, Plan(), users=known)
     assert data.users.tolist() == [1, 2, 3]
     assert data.attributes["sex"].codes.tolist() == [0, 1, 0]
 
@@ -118,7 +118,7 @@ def test_whole_numbers_may_be_floats(folder):
 )
 def test_what_is_wrong_with_a_dataframe_names_it(folder, met, known, said):
     with pytest.raises(InputError, match=said) as error:
-        given_data(pa.table(met), Plan(), users=pa.table(known))
+        prepare_data(pa.table(met), Plan(), users=pa.table(known))
     assert "/tmp" not in str(error.value)
     assert ".parquet" not in str(error.value)
 

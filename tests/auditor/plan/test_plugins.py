@@ -12,7 +12,7 @@ from fedrec_auditor.auditor.plan import plugins
 from fedrec_auditor.auditor.plan.families import FAMILIES, OPEN, papers
 from fedrec_auditor.auditor.plan.plan import Plan, make_target
 from fedrec_auditor.auditor.plan.sources import load_data
-from fedrec_auditor.auditor.run.tasks import Audit, left_out
+from fedrec_auditor.auditor.run.tasks import Audit, list_omissions
 from fedrec_auditor.reports.record.record import Record
 from tests.command import cli, refusal
 
@@ -56,7 +56,7 @@ FAULTS = {
     "names one that is not there": ("theirs:Nope", "AttributeError"),
     "is malformed": ("their module:::X", "not of the form MODULE:CLASS"),
     "is empty": ("", "not of the form MODULE:CLASS"),
-    "is no class": ("theirs:KEEP", "0.75 and no class"),
+    "is no class": ("theirs:KEEP", "0.75, which is not a class"),
     "is of another type": ("builtins:int", "a class"),
     "has nothing of the family": ("theirs:Empty", "a class without"),
 }
@@ -133,7 +133,7 @@ def test_a_plugin_that_cannot_be_made_without_settings_does_not_load(
     install(f"[fedrec_auditor.{kind}]\ntheirs = theirs:Needs\n")
     (line,) = FAMILIES[kind].left_out()
     settable = FAMILIES[kind].settable
-    assert ("no dataclass" if settable else "TypeError: ") in line
+    assert ("not a dataclass" if settable else "TypeError: ") in line
 
 
 def test_names_that_are_taken_or_odd_are_told(install: Install) -> None:
@@ -185,9 +185,9 @@ def test_the_audit_goes_on_and_the_record_says_without_what(
     record = Record.read(tmp_path / "out")
     left = ("attack", "accountant", "dataset")
     *notes, slow, repeated, quick = record.notes
-    assert repeated.startswith("Rows of a user and an item that another row of t.csv has: ")
+    assert "rows of t.csv are left out because another row" in repeated
     assert quick.startswith("games make 1 in 10 of their usual runs")
-    assert slow.startswith("Slow, and not played: ")
+    assert slow.startswith("Slow attacks that did not run: ")
     for noun, note in zip(left, notes, strict=True):  # of targets, one was asked for
         assert f"the {noun} plug-in 'theirs'" in note
     assert caplog.messages == notes
@@ -225,7 +225,7 @@ def test_a_member_of_a_family_that_is_ours_alone_is_a_line_and_takes_no_part(
     (line,) = FAMILIES[kind].left_out()
     assert line.startswith(f"Left out: the {FAMILIES[kind].noun} plug-in 'theirs' of their-members")
     assert "Expected a member of targets, papers, attacks, mechanisms, datasets" in line
-    assert line in left_out(Plan(targets=("random",)))
+    assert line in list_omissions(Plan(targets=("random",)))
 
 
 def test_what_a_plan_names_is_refused_before_any_work(install: Install) -> None:
@@ -242,5 +242,5 @@ def test_a_plugin_that_fails_at_settings_or_files_is_told(install: Install, tmp_
     with pytest.raises(InputError, match=r"plug-in 'theirs' of their-members 1\.0 .*KeyError"):
         make_target("theirs", Plan(settings={"theirs": {"rounds": 3}}))
     (tmp_path / "none").mkdir()
-    with pytest.raises(InputError, match="which has the files of none"):
+    with pytest.raises(InputError, match="without such files"):
         load_data(str(tmp_path / "none"))

@@ -1,4 +1,4 @@
-"""``--data``: names, paths, and what is said when neither leads anywhere."""
+"""``--data``: names, paths, and the refusal of anything else."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_hostile_archive_is_refused_before_it_is_recognised(tmp_path: Path) ->
 
 
 def test_a_directory_without_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"files of none\. Give .*unpacked \(ratings\.csv, say\)"):
+    with pytest.raises(InputError, match=r"such files\. Give .*unpacked \(ratings\.csv, say\)"):
         load_data(str(tmp_path))
 
 

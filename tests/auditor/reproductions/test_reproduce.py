@@ -1,4 +1,4 @@
-"""Reproductions: pages of what papers print beside ours, resumed and refused."""
+"""Reproductions: pages of printed and measured figures, resumed runs, and refusals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor import utility
 from fedrec_auditor.auditor.plan.families import FAMILIES, reproduction_names
 from fedrec_auditor.auditor.reproductions import reproduction as module
-from fedrec_auditor.auditor.reproductions.reproduction import (
-    reproduce,
-    reproduction,
-)
-from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable
-from fedrec_auditor.auditor.reproductions.tables import measured as train_and_measure
+from fedrec_auditor.auditor.reproductions.reproduction import reproduce, reproduction
+from fedrec_auditor.auditor.reproductions.tables import AttackedSystem, Measurable, train_and_test
 from fedrec_auditor.auditor.utility import baselines, leave_last_out
 from fedrec_auditor.auditor.utility.leave_last_out import HeldItems
 from fedrec_auditor.reports.record.rows import ReproducedRow
@@ -30,7 +26,7 @@ from tests.command import cli, refusal
 
 @dataclass(frozen=True)
 class Counted:
-    """Two parts, one of which fails; ``ran`` are those that were run."""
+    """A reproduction of two parts, one of which fails; ``ran`` collects the parts that run."""
 
     ran: list[str]
     absent = ()
@@ -74,7 +70,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[
     return make
 
 
-def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
+def test_finished_parts_are_stored_and_failures_listed(run: Any) -> None:
     first, ran = run()
     assert ran == ["one", "other"]
     assert "Not run: second part: InputError: Expected data, got none." in first
@@ -84,23 +80,23 @@ def test_finished_parts_are_kept_and_what_failed_is_said(run: Any) -> None:
     assert again == first
 
 
-def test_a_part_of_all_is_called_a_part(run: Any) -> None:
+def test_a_selection_of_parts_is_stated(run: Any) -> None:
     text, ran = run(only=["first"])
     assert ran == ["one"]
-    assert "Not run: 1 parts whose names do not have 'first' in them." in text
+    assert "Not run: 1 parts whose names do not contain 'first'." in text
     assert "Written by `auditor reproduce some --only first`." in text
     assert run(only=["second", "first"])[1] == ["other"]
     with pytest.raises(InputError, match="first part, second part"):
         run(only=["third"])
 
 
-def test_a_quick_page_says_that_it_compares_nothing(run: Any) -> None:
+def test_a_quick_page_states_that_figures_do_not_compare(run: Any) -> None:
     text, _ = run(quick=True)
     assert "No figure is comparable" in text
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -> None:
+def test_the_hits_of_every_held_out_item_have_popularity_as_baseline(timed: bool) -> None:
     rng = np.random.default_rng(3)
     table = (rng.random((40, 60)) < np.linspace(0.05, 0.7, 60)).astype(np.float32)
     data = Interactions.of(table)
@@ -130,7 +126,7 @@ def test_popularity_stands_beside_the_hits_of_every_item_held_out(timed: bool) -
     assert row.beside["popularity"] == pytest.approx(np.mean(hits))
 
 
-def test_popularity_or_the_means_stand_beside_every_figure_of_utility() -> None:
+def test_every_figure_of_utility_has_its_baseline() -> None:
     rng = np.random.default_rng(3)
     met = rng.random((80, 60)) < np.linspace(0.05, 0.7, 60)
     data = Interactions.of((met * rng.integers(1, 6, met.shape)).astype(np.float32))
@@ -138,27 +134,27 @@ def test_popularity_or_the_means_stand_beside_every_figure_of_utility() -> None:
     def measured(target: str) -> tuple[Any, tuple[ReproducedRow, ...]]:
         evaluation = FAMILIES["targets"].member(target)().evaluation
         declared = TrainedRows(place="Table 1", rows=(target,))
-        held = utility.hold_out(evaluation, data, np.random.default_rng(0))
+        split = utility.hold_out(evaluation, data, np.random.default_rng(0))
         rng = np.random.default_rng(0)
-        return held, train_and_measure(declared, target, target, {}, data, rng, True)
+        return split, train_and_test(declared, target, target, {}, data, rng, True)
 
-    held, rows = measured("fmf-hfl")
-    errors = held.ratings - baselines.means(held.train, held.users, held.items)
+    split, rows = measured("fmf-hfl")
+    errors = split.ratings - baselines.means(split.train, split.users, split.items)
     for row in rows:
         assert list(row.beside) == ["random", "user and item means"]
         assert row.beside["user and item means"] == pytest.approx(np.square(errors).mean())
-    held, rows = measured("lcf-ub")
+    split, rows = measured("lcf-ub")
     assert all(list(row.beside) == ["random", "popularity"] for row in rows)
     (hits,) = [row for row in rows if row.what.startswith("HR@10, all items")]
-    assert hits.beside["popularity"] == pytest.approx(_popular(held, 10))
+    assert hits.beside["popularity"] == pytest.approx(_popular(split, 10))
 
 
-def _popular(held: HeldItems, cutoff: int) -> float:
-    """HR of popularity in the training part among all items, ties by expectation, one by one."""
-    table = held.train.ratings.toarray() != 0
+def _popular(split: HeldItems, cutoff: int) -> float:
+    """HR of the training data's popularity among all items, with ties by expectation, by a loop."""
+    table = split.train.ratings.toarray() != 0
     met = table.sum(axis=0)
     hits = []
-    for user, item in enumerate(held.items):
+    for user, item in enumerate(split.items):
         rivals = met[np.setdiff1d(np.flatnonzero(~table[user]), item)]
         above, tied = (rivals > met[item]).sum(), (rivals == met[item]).sum()
         hits.append(np.clip((cutoff - above) / (tied + 1), 0.0, 1.0))
@@ -166,7 +162,7 @@ def _popular(held: HeldItems, cutoff: int) -> float:
 
 
 @pytest.mark.parametrize("name", reproduction_names())
-def test_parts_have_names_of_their_own(name: str) -> None:
+def test_parts_have_unique_names(name: str) -> None:
     made = reproduction(name)
     parts = [part.name for part in made.parts()]
     assert len(set(parts)) == len(parts)

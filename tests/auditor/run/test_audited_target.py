@@ -1,4 +1,4 @@
-"""One target of an audit: what is told, from where, and why not."""
+"""One target of an audit: rows of attacks, their vantages, and reasons for omissions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fedrec_auditor.auditor.run.workload import Workload
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.reports.record.leaks import leaks
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.targets.components import Component, Dense, RankOne
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRecApm
@@ -101,7 +101,7 @@ def test_a_training_that_workers_share_is_made_once_and_mapped(tmp_path: Path) -
     audit = Audit.of(plan, replace(data, attributes={}))
     notes = tmp_path / "notes"
     notes.touch()
-    desk = runner._Desk(audit, notes=notes)
+    desk = runner._TaskRunner(audit, notes=notes)
     assert desk.train(audit.jobs(audit.tasks(), 1)) == {}
     shared = desk.train(audit.jobs(audit.tasks(), 2))["fcf"]
     told = notes.read_text("utf-8").splitlines()
@@ -226,9 +226,9 @@ def test_a_training_that_dies_is_told_and_what_it_said_before_is_read() -> None:
         assert row.n >= 30
         assert f"{told.empty} left the model as it was" in row.note
     assert any(leak.row in certain.values() for leak in leaks(record))
-    (glance,) = glances(record)
-    assert "is read for certain" in glance.got
-    assert f"the training broke down: {told.empty} of 360 messages tell nothing" in glance.got
+    (glance,) = summarize_systems(record)
+    assert "for certain" in glance.got
+    assert f"broke down: {told.empty} of 360 messages are empty or unusable" in glance.got
 
 
 def test_an_attack_is_played_from_every_vantage_and_says_once_where_it_is_not() -> None:

@@ -133,10 +133,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE)
 def test_what_is_no_whole_finished_task_is_run_again_and_kept_again(
-    kept: Kept,
-    caplog: pytest.LogCaptureFixture,
-    damage: Callable[[Path], object],
-    said: str,
+    kept: Kept, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], said: str
 ) -> None:
     checkpoints, task, path, result = kept
     damage(path)

@@ -1,4 +1,4 @@
-"""What senders say of their data in the clear is read wherever it is seen, and links nobody."""
+"""Data sent in the clear are read from every vantage that sees them, without linkage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedrec_auditor.targets.components import Bits, Dense, Kind
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.fmf_ldp.systems.baseline_systems import Fcf
 from fedrec_auditor.targets.systems.base import Run
-from fedrec_auditor.targets.systems.system import Calls, Messages
+from fedrec_auditor.targets.systems.system import Messages, UploadRequest
 from fedrec_auditor.targets.transcript import Public, Uploads
 
 
@@ -24,7 +24,7 @@ class Shown(Fcf):
     def public(self, interactions: Interactions) -> Public:
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
-    def messages(self, calls: Calls) -> Messages:
+    def messages(self, calls: UploadRequest) -> Messages:
         shape = (len(calls.owners), calls.profiles.n_items, self.factors)
         noise = np.random.default_rng(0).normal(size=shape).astype(np.float32)
         return {"gradient": Dense(noise, Kind.GRADIENT, -1.0)}

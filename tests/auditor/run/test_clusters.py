@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.auditor.machine.progress import Standing
+from fedrec_auditor.auditor.machine.progress import ProgressReport
 from fedrec_auditor.auditor.plan.plan import Plan
 from fedrec_auditor.auditor.run import clusters, runner
 from fedrec_auditor.auditor.run.checkpoints import FOLDER
@@ -104,7 +104,7 @@ def test_results_are_those_of_a_loop(cluster: Cluster, jobs: int) -> None:
 
 
 def test_the_report_is_that_of_one_process(resources: Resources, tmp_path: Path) -> None:
-    standings: list[Standing] = []
+    standings: list[ProgressReport] = []
     runner.run_plan(PLAN, Resources(jobs=1), out=tmp_path / "one")
     runner.run_plan(PLAN, resources, out=tmp_path / "many", observe=standings.append)
     one = report(tmp_path / "one")
@@ -139,7 +139,7 @@ def test_calls_of_a_lost_worker_are_run_again(cluster: Cluster, tmp_path: Path) 
 
 
 def test_a_call_that_ends_every_worker_is_told_in_a_line(cluster: Cluster) -> None:
-    with pytest.raises(IncompleteError, match="Finished tasks are kept"):
+    with pytest.raises(IncompleteError, match="Finished tasks are stored"):
         list(cluster.results(signal.raise_signal, [(signal.SIGKILL,)], jobs=2))
 
 
@@ -151,15 +151,15 @@ def test_what_a_call_raises_is_raised_here(cluster: Cluster) -> None:
 def test_a_worker_with_other_versions_is_refused(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = clusters._numbers() | {"numpy": "1.0"}
-    monkeypatch.setattr(clusters, "_numbers", lambda: there)
+    there = clusters._versions() | {"numpy": "1.0"}
+    monkeypatch.setattr(clusters, "_versions", lambda: there)
     with pytest.raises(InputError, match=r"got numpy \S+ instead of 1\.0\. Install the same"):
         list(cluster.results(operator.neg, [(1,)], jobs=2))
 
 
 def test_what_calls_have_in_common_is_sent_once() -> None:
     data = np.zeros(2**17)
-    common, own = clusters._packed(np.add, [(data, number) for number in range(100)])
+    common, own = clusters._pack(np.add, [(data, number) for number in range(100)])
     assert data.nbytes < len(common) < data.nbytes + 5000
     assert sum(map(len, own)) < 10_000
 

@@ -17,7 +17,7 @@ USERS, ITEMS, KNOWN = 600, 80, 180
 
 
 def histories(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Who met what, and a planted attribute that moves the odds of 30 items."""
+    """Histories of users, and a planted attribute that changes the odds of 30 items."""
     group = rng.integers(2, size=USERS)
     odds = np.log(rng.uniform(0.05, 0.4, ITEMS)) + np.outer(
         2 * group - 1, np.where(np.arange(ITEMS) < 30, rng.normal(0, 0.6, ITEMS), 0)

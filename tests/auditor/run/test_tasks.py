@@ -78,12 +78,12 @@ def test_an_audit_without_attacks_says_so() -> None:
 
 
 def test_an_audit_of_some_attacks_names_them() -> None:
-    """Who reads that none beat guessing has to know which were tried."""
+    """A reader of "no attack beats guessing" has to know which attacks were run."""
     data = Synthetic(n_users=12, n_items=10, profile=4).load()
     plan = Plan(targets=("random",), attacks=("linkage", "user-membership"))
     (note,) = Audit.of(plan, data).notes
     assert note == (
-        f"Of {len(FAMILIES['attacks'].names())} attacks only these were asked for: "
+        f"Only these of {len(FAMILIES['attacks'].names())} attacks were requested: "
         "linkage, user-membership."
     )
     assert Audit.of(plan.model_copy(update={"games": ("round",)}), data).notes == (NO_LOCAL,)
@@ -100,7 +100,7 @@ def test_a_quick_audit_says_in_numbers_what_it_does_less_of() -> None:
     cut = "fmf-lfl is trained for 20 of 1,500 rounds."
     once = "attacks and utility are measured on one training of each system"
     samples = f"games make 1 in 10 of their usual runs; {once}"
-    slow = "Slow, and not played: attribute-mlp."
+    slow = "Slow attacks that did not run: attribute-mlp."
     assert notes(quick=True) == (slow, f"{samples}; {cut}")
     assert notes(quick=True, attacks=()) == (NO_ATTACK, f"{samples}; {cut}")
     assert not any("Slow" in note for note in notes(quick=True, attacks=("attribute-mlp",)))
@@ -134,6 +134,6 @@ def test_the_longest_jobs_come_first() -> None:
 def test_targets_that_do_not_use_the_device_are_named() -> None:
     plan = Plan(targets=("fcf", "privrec"), data="synthetic", quick=True)
     audit = Audit.of(plan, compute=Compute(device="cpu:0"))
-    assert audit.device == "cpu:0, but the CPU, or what their own code names, for fcf"
+    assert audit.device == "cpu:0, but the CPU, or the device that their own code names, for fcf"
     assert audit.notes[-1] == f"Clients are trained on {audit.device}."
     assert Audit.of(plan).device == "cpu"

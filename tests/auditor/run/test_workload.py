@@ -56,7 +56,7 @@ def ml_100k() -> Interactions:
 def test_a_training_beyond_the_machine_is_refused_within_seconds(
     ml_100k: Interactions, name: str, value: int
 ) -> None:
-    """The figure, the setting and the remedy are told, before a challenge is made of it."""
+    """The message has the figure, the setting and the remedy, before any training."""
     for key in HUGE[name]:
         given = {key: value}
         if key == "dimension":
@@ -86,7 +86,7 @@ class Stranger:
 def test_a_target_that_says_nothing_of_its_cost_is_told_by_what_can_be_counted() -> None:
     data = of_size(100, 50, 10)
     work = Workload.of(cast(Target, Stranger()), data)
-    assert work.kept == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
+    assert work.stored == pytest.approx(10 * 12 * data.ratings.nnz, rel=0.1)
     assert 0 < work.seconds < 1
 
 
@@ -107,7 +107,7 @@ def test_memory_has_the_largest_attack_where_users_have_attributes() -> None:
 def test_messages_count_as_far_as_they_are_kept_in_memory(ml_100k: Interactions) -> None:
     target = make_target("fedrec", Plan())
     work = Workload.of(target, ml_100k)
-    assert work.kept > 2**29
+    assert work.stored > 2**29
     on_disk = replace(DEFAULT, memory=2**20)
     check_workload(target, ml_100k, on_disk, work.memory + 2**20)
     with pytest.raises(InputError, match="GiB of memory"):
@@ -147,7 +147,7 @@ def test_a_training_with_many_canaries_is_weighed_with_them(ml_100k: Interaction
 
 def test_as_many_workers_train_as_fit_the_memory(ml_100k: Interactions) -> None:
     audit = Audit.of(Plan(targets=("random", "fmf-ldp"), attacks=()), ml_100k)
-    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).held(audit.compute)
+    each = Workload.of(audit.targets["fmf-ldp"], ml_100k).peak(audit.compute)
     assert [audit.workers(8, each * share) for share in (0.5, 1, 3.5, 8, 100)] == [1, 1, 3, 8, 8]
 
 
@@ -156,7 +156,7 @@ def test_pairs_of_items_take_time_and_no_table_of_users_times_items_takes_memory
     data = of_size(200_000, 20_000, 50)
     work = Workload.of(make_target("dplcf-sp", Plan()), data)
     assert work.memory < 2 * 2**30
-    assert work.kept == pytest.approx(12 * 10**7, rel=0.01)
+    assert work.stored == pytest.approx(12 * 10**7, rel=0.01)
     assert 60 < work.seconds < 900
 
 
@@ -198,7 +198,7 @@ def test_what_is_proved_of_a_trillion_uses_takes_seconds(given: str) -> None:
 def test_the_memory_that_a_refusal_asks_for_is_one_figure_that_suffices(
     name: str, jobs: int
 ) -> None:
-    """However much is given before: what is kept of messages grows with what is given."""
+    """This holds for any previous limit: more messages are stored if the limit is larger."""
     data, target = of_size(3000, 1000, 60), make_target(name, Plan())
     asked = set()
     for share in (0.1, 0.5, 0.7):

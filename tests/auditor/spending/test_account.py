@@ -1,4 +1,4 @@
-"""What noise of one's own spends: against outside answers, closed forms, and its own bounds."""
+"""Accounts of a user's own noise: against other libraries, closed forms, and both bounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def base() -> Account:
 
 
 def bounds(finding: Finding) -> tuple[float, float]:
-    """What is shown and what is proved; both are of the finding's scope and delta."""
+    """The lower and the upper bound; both have the finding's scope and delta."""
     lower, upper = finding.measured, finding.accounted
     assert lower.scope == upper.scope == finding.scope
     assert lower.delta == upper.delta == finding.delta
@@ -47,7 +47,7 @@ def bounds(finding: Finding) -> tuple[float, float]:
 
 
 def totals(found: Account) -> list[tuple[Adjacency, float, float]]:
-    """Each adjacency with what is shown and proved of all rounds."""
+    """Each adjacency with the lower and the upper bound of all rounds."""
     rows = [f for f in found.findings if f.scope.horizon is Horizon.TRAINING]
     return [(f.scope.adjacency, *bounds(f)) for f in rows]
 
@@ -113,7 +113,7 @@ def test_a_fixed_sample_costs_more_than_poissons(base: Account) -> None:
 
 
 def test_a_user_of_several_interactions_costs_more_and_less_than_group_privacy() -> None:
-    """Ten interactions: above one, and far below ten times epsilon at delta (e^(10 eps) - 1)..."""
+    """Ten interactions at the same delta; group privacy, ten times epsilon, needs a larger one."""
     found = account(**BASE, unit="interaction", interactions_per_user=10)
     one, user = found.total, found.findings[-2]
     assert str(one.scope) == "interaction / add-remove / aggregate / training"
@@ -147,7 +147,7 @@ def test_shuffling_hides_and_says_among_whom() -> None:
 
 
 def test_shuffled_laplace_reports_are_shown_by_their_sign() -> None:
-    """What randomized response of the same epsilon would show is not shown of Laplace noise."""
+    """Randomized response of the same epsilon would have a larger bound than Laplace noise has."""
     response = account(randomized_response=2.0, rounds=5, delta=1e-6, shuffle=1000)
     laplace = account(laplace=1.0, rounds=5, delta=1e-6, shuffle=1000)
     (low, high), (shown, proved) = bounds(response.total), bounds(laplace.total)
@@ -198,13 +198,13 @@ def test_what_hides_nothing_is_said_with_the_reason(event: str, note: str) -> No
 
 
 def test_what_is_only_supposed_of_an_event_is_said_to_be_shown_if_it_is_so() -> None:
-    """A pure epsilon may be far from spent: what is proved stands alone in the sentence."""
+    """A mechanism may spend far less than its pure epsilon: the sentence states only the proof."""
     found = account(event='{"type": "PureDpEvent", "epsilon": 1.5}')
     assert found.total.shown is None
-    assert "Proved: the guess is right up to 81.8% of the time. Proved:" in " ".join(
+    assert "Proved: an adversary guesses right up to 81.8% of the time. Proved:" in " ".join(
         str(found).split()
     )
-    assert "if what PureDpEvent stands for is randomized response" in " ".join(str(found).split())
+    assert "if PureDpEvent stands for randomized response" in " ".join(str(found).split())
 
 
 def test_two_gaussians_of_one_sample_are_accounted_as_one() -> None:
@@ -239,8 +239,7 @@ def test_events_that_no_accountant_reads_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "by_prv", "by_renyi"),
-    [OPACUS_NOISE[0], *(later(*row) for row in OPACUS_NOISE[1:])],
+    ("steps", "by_prv", "by_renyi"), [OPACUS_NOISE[0], *(later(*row) for row in OPACUS_NOISE[1:])]
 )
 def test_opacus_finds_no_less_noise(steps: int, by_prv: float, by_renyi: float) -> None:
     found = account(gaussian="z", rate=0.04, rounds=steps, delta=1e-5, target_epsilon=8)
@@ -275,7 +274,7 @@ def test_opacus_finds_no_less_noise(steps: int, by_prv: float, by_renyi: float) 
     ids=str,
 )
 def test_what_is_left_out_is_found(asked: dict[str, Any], solved: str, slack: float) -> None:
-    """And judged: the total keeps what is asked for, as a claim does."""
+    """The target is judged as a claim: the total keeps it."""
     found = account(**asked)
     target = asked["target_epsilon"]
     assert list(found.solved) == [solved]
@@ -341,7 +340,7 @@ def test_the_target_is_kept_for_the_adjacency_that_is_asked_for() -> None:
         ({"randomized_response": "p=0.7,epsilon=1"}, "one of them"),
         ({"randomized_response": "p"}, "with its value"),
         ({"randomized_response": "epsilon=1,k=1"}, "from 2"),
-        ({"randomized_response": "epsilon=1,k=2.5"}, "whole number for k"),
+        ({"randomized_response": "epsilon=1,k=2.5"}, "integer for k"),
         ({"randomized_response": 1e6}, "(0, 700]"),
         ({"event": "{}"}, "Name its type"),
         ({"event": '{"type": "NoOpDpEvent"}', "rate": 0.1}, "without rate"),
@@ -374,12 +373,12 @@ def test_each_finding_says_what_it_means_first_and_what_is_run_is_said_once(base
     assert lines[0] == "Gaussian noise, z = 1.1, rate 0.01, 1,000 rounds"
     said, *_ = " ".join(" ".join(lines).split()).partition("Proved: ≤")
     assert said.endswith(
-        "Proved: the guess is right up to 85.2% of the time, if the adversary does not learn who "
-        "was drawn. Computed exactly: by the most revealing message the guess is right at least "
-        "85.2% of the time. "
+        "Proved: an adversary guesses right up to 85.2% of the time, if the adversary does not "
+        "learn who was drawn. Calculated exactly: an adversary who sees the most revealing message "
+        "guesses right at least 85.2% of the time. "
     )
     assert sum("Source:" in line for line in lines) == 1
-    for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice the norm"):
+    for number in ("≤ 1.75298 ", "≥ 1.75296 ", "≤ 0.254055 ", "up to twice "):
         assert number in str(base)
 
 
@@ -391,7 +390,7 @@ def test_the_words_fit_a_width(base: Account, width: int) -> None:
 
 
 def test_local_noise_is_pointed_to_the_row_of_replace() -> None:
-    """As Flower's LocalDpMod adds it: any two clipped uploads are twice the norm apart."""
+    """Noise as Flower's LocalDpMod adds it: two clipped uploads differ by up to twice the norm."""
     found = account(gaussian=1.0, delta=1e-5, rounds=3)
     assert "local noise" not in found.total.note
     assert "local noise" in found.findings[2].note

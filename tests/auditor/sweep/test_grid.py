@@ -1,4 +1,4 @@
-"""Which variants a sweep has."""
+"""The variants of a sweep."""
 
 import pytest
 
@@ -88,6 +88,6 @@ def test_every_system_with_noise_stands_beside_one_without_that_is_trained_alike
 
 @pytest.mark.parametrize("factor", ["0", "-0.0", "0.0", "-1", "inf", "nan", "twice"])
 def test_noise_is_multiplied_by_a_number_above_zero(factor: str) -> None:
-    """No noise at all is not so many times the noise: the twin without noise is that."""
+    """Zero noise is not a multiple of the noise: the noiseless counterpart has it."""
     with pytest.raises(InputError, match="privacy above 0"):
         noise_factor(factor)

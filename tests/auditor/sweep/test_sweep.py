@@ -11,8 +11,8 @@ from fedrec_auditor.auditor.run.resources import Resources
 from fedrec_auditor.auditor.run.runner import audit
 from fedrec_auditor.auditor.sweep import sweep as module
 from fedrec_auditor.auditor.sweep.grid import Axis, figures_of
+from fedrec_auditor.auditor.sweep.noise_search import Condition
 from fedrec_auditor.auditor.sweep.sweep import run_sweep, sweep
-from fedrec_auditor.auditor.sweep.until import Condition
 from fedrec_auditor.reports.record.frontier import AnswerRow
 from fedrec_auditor.reports.record.record import SWEEP_FILES, Sweep
 from tests.command import cli
@@ -57,7 +57,7 @@ def test_a_cell_is_an_audit_of_the_same_plan(whole, record):
 
 def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
     _, out = whole
-    keep, left = runner._Desk.keep, iter(range(5))
+    keep, left = runner._TaskRunner.keep, iter(range(5))
 
     def dying(*given):
         keep(*given)
@@ -66,10 +66,10 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
 
     for _ in range(2):
         left = iter(range(5))
-        monkeypatch.setattr(runner._Desk, "keep", dying)
+        monkeypatch.setattr(runner._TaskRunner, "keep", dying)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path)
-    monkeypatch.setattr(runner._Desk, "keep", keep)
+    monkeypatch.setattr(runner._TaskRunner, "keep", keep)
     run(tmp_path)
     for name in SWEEP_FILES:
         assert (tmp_path / name).read_bytes() == (out / name).read_bytes()
@@ -78,13 +78,13 @@ def test_a_killed_sweep_resumes_to_the_same_bytes(whole, tmp_path, monkeypatch):
 def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
     _, out = whole
     ran = []
-    job = runner._job
+    job = runner._run_job
 
     def counted(number, desk, *given):
         ran.append((desk.audit.plan.seed, dict(desk.audit.plan.settings)))
         return job(number, desk, *given)
 
-    monkeypatch.setattr(runner, "_job", counted)
+    monkeypatch.setattr(runner, "_run_job", counted)
     run(out)
     assert ran == []
     run(out, ["epsilon=1,2,4"], seeds=2)
@@ -94,7 +94,7 @@ def test_what_is_there_is_not_run_again_when_the_grid_grows(whole, monkeypatch):
 def test_the_number_of_workers_changes_no_byte(whole, tmp_path):
     swept, _ = whole
     run(tmp_path, jobs=2)
-    assert Sweep.found(tmp_path).encoded() == swept.encoded()
+    assert Sweep.load(tmp_path).encoded() == swept.encoded()
 
 
 def _place(row):
@@ -139,7 +139,7 @@ def test_an_audit_or_a_smaller_grid_does_not_replace_a_sweep(whole):
     _, out = whole
     with pytest.raises(InputError, match="got a sweep"):
         audit("dplcf-sp", out=out, jobs=1, **{**GIVEN, "games": ()})
-    with pytest.raises(InputError, match="holds all of the sweep"):
+    with pytest.raises(InputError, match="with all of the sweep"):
         run(out, ["epsilon=8"])
 
 
@@ -202,11 +202,11 @@ def test_the_noise_is_searched_for_in_one_system_with_a_knob(tmp_path):
     until = Condition.of_text("epsilon(interaction, training) <= 0.5")
     swept = run_sweep(plan, [], 1, Resources(jobs=1), out=tmp_path, until=until)
     (answer,) = swept.answers
-    # The claimed epsilon of 1, and what is proved, fall as the noise grows: 2 times is exact.
+    # The claimed epsilon of 1 and the proved one fall as the noise grows: 2 times is exact.
     assert 2.0 <= answer.factor <= 2.0 * 2.0 ** (12 / 64) * 1.01
     assert answer.settings == {"epsilon": pytest.approx(1.0 / answer.factor)}
     for wrong in ([Axis("privacy", ("1",))], [Axis("epsilon", ("1", "2"))]):
-        with pytest.raises(InputError, match="one value a setting"):
+        with pytest.raises(InputError, match="one value per setting"):
             run_sweep(plan, wrong, 1, Resources(jobs=1), out=tmp_path, until=until)
 
 
@@ -216,7 +216,7 @@ def test_trainings_that_a_search_doubled_are_noted(tmp_path, monkeypatch):
     plan = Plan(targets=("dplcf-sp",), data="synthetic", quick=True, attacks=())
     until = Condition.of_text("epsilon <= 1")
     swept = run_sweep(plan, [], 2, Resources(jobs=1), out=tmp_path, until=until)
-    assert swept.notes[-1].startswith("dplcf-sp: the answer is by 4 trainings of its setting, of")
+    assert swept.notes[-1].startswith("dplcf-sp: the answer rests on 4 trainings of its")
 
 
 def test_the_command_has_targets_by_default_as_an_audit_has():

@@ -1,4 +1,4 @@
-"""assert_ldp fails with everything that is needed to see and repeat the violation."""
+"""assert_ldp fails with all information needed to understand and repeat the violation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def response(x: int, rng: np.random.Generator, size: int) -> np.ndarray:
     return np.where(rng.random(size) < 0.8, x, 1 - x)
 
 
-def test_what_is_not_refuted_is_returned() -> None:
+def test_a_claim_that_is_not_refuted_is_returned() -> None:
     found = assert_ldp(response, epsilon=1.5, samples=20_000, trace=False)
     assert isinstance(found, Verification)
     assert found.verdict == "UNSUBSTANTIATED"
     assert assert_ldp(BitFlip.symmetric(1.0), epsilon=1.0, samples=1000).exact
 
 
-def test_a_violation_says_the_pair_the_event_and_how_to_repeat_it() -> None:
+def test_a_violation_names_the_pair_the_event_and_the_call_that_repeats_it() -> None:
     with pytest.raises(AssertionError) as caught:
         assert_ldp(response, epsilon=1.0, samples=20_000, seed=7)
     said = str(caught.value)
@@ -74,7 +74,7 @@ def test_a_sample_that_shows_nothing_fails_unless_it_is_allowed() -> None:
     assert (allowed.verdict, allowed.needed) == ("INCONCLUSIVE", 37_948)
 
 
-def test_what_cannot_be_pasted_is_not_told_to_be_run_again() -> None:
+def test_a_call_that_cannot_be_pasted_is_not_printed() -> None:
     for mechanism, inputs in (
         (lambda x, rng, size: np.full(size, x), [0, 1]),
         (str.upper, [0, 1]),
@@ -87,8 +87,8 @@ def test_what_cannot_be_pasted_is_not_told_to_be_run_again() -> None:
         assert "Again:" not in str(caught.value)
 
 
-def test_it_takes_what_verify_ldp_takes() -> None:
-    """But for how it is shown: a test has nobody who looks on."""
+def test_its_parameters_are_those_of_verify_ldp() -> None:
+    """All parameters but ``progress``, because nobody watches a test."""
     ours, theirs = (
         {name: each.default for name, each in inspect.signature(call).parameters.items()}
         for call in (assert_ldp, verify_ldp)

@@ -1,4 +1,4 @@
-"""The pytest plugin, in projects of other people."""
+"""The pytest plugin, in other projects."""
 
 from __future__ import annotations
 
@@ -82,9 +82,6 @@ def test_a_broken_contract_says_what_was_compared(pytester: pytest.Pytester) -> 
     done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-v")
     done.assert_outcomes(passed=13, failed=3)
     done.stdout.fnmatch_lines(
-        [
-            "*::TestBitFlip::test_shapes PASSED*",
-            "*::TestNoSize::test_shapes FAILED*",
-        ]
+        ["*::TestBitFlip::test_shapes PASSED*", "*::TestNoSize::test_shapes FAILED*"]
     )
     done.stdout.fnmatch_lines(["E *assert () == (4, 5)*"])

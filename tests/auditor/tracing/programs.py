@@ -1,8 +1,8 @@
 """Random randomizers as Python source, and their distributions by plain enumeration.
 
-Independent of the tracer: a stand-in generator returns plain NumPy numbers, once for every way its
-coins can fall. A uniform is one of four midpoints, which is exact for code that only compares it
-with quarters.
+The enumeration is independent of the tracer: a stand-in generator returns plain NumPy numbers, once
+for every result of the draws. A uniform draw is one of four midpoints, which is exact for code that
+only compares it with quarters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-MOST_RUNS = 300
+MAX_RUNS = 300
 
 EXPRESSIONS = {
     "int": [
@@ -97,7 +97,7 @@ STATEMENTS = [
     "{vec_name}[{mask}] ^= 1", "{int_name}, {new_int} = {int}, {int}",
     "for k in {vec}: {int_name} -= k", "rng.shuffle({vec_name})", "{vec_name} *= {vec}",
     "if {int} > 1: {vec_name} = {vec}\n    else: {vec_name} = {vec}",
-    # Aliases and what is written through them.
+    # Aliases and writes through them.
     "{new_vec} = {vec_name}; {vec_name}[{int} % 3] = {int}",
     "q = [{int}, {int}]; r = q; r.append({int}); {int_name} = len(q) + q[-1]",
     "q = dict(a={int}); r = q; r['b'] = {int}; {int_name} = q['b'] - len(q)",
@@ -115,7 +115,7 @@ STATEMENTS = [
     "def g():\n        for q in range(3):\n            if {bool}: yield q\n"
     "    {int_name} = sum(g())",
     "b, *c = [{int}, 1, 2]; {int_name} = b + len(c)",
-    # Exceptions and ways out of loops.
+    # Exceptions, break and continue.
     "try:\n        if {bool}: raise ValueError({int})\n        {int_name} = 3\n"
     "    except ValueError as e: {int_name} = e.args[0]\n    finally: {int_name} += 1",
     "try: {int_name} = {{0: 1}}[{int}]\n    except (KeyError, IndexError): {int_name} = 4",
@@ -136,7 +136,7 @@ HOLE = re.compile(r"\{(new_)?([a-z]+)(_name)?\}")
 
 
 def source(pick: Callable[[Sequence[str]], str], statements: int, depth: int) -> str:
-    """A function ``f(x, rng)``; ``pick`` chooses one of several texts."""
+    """The source of a function ``f(x, rng)``; ``pick`` chooses one of several texts."""
     names = {"int": ["a"], "vec": ["v"], "mask": ["m"], "unif": ["rng.random()"]}
     lines = ["def f(x, rng):", "    a = x", "    v = np.array([x, 1, 0])"]
     lines.append("    m = v == 1")
@@ -171,13 +171,13 @@ def _binomial(n: int, p: float) -> list[Fraction]:
 
 
 class Enumerated:
-    """Plain numbers, for one way in which coins fall; ``weight`` is its probability."""
+    """A generator of plain numbers for one result of the draws; ``weight`` is its probability."""
 
     def __init__(self, given: list[tuple[int, list[Fraction]]]) -> None:
         self.given, self.drawn, self.weight = given, 0, Fraction(1)
 
     def one_of(self, values: Sequence[Any], shares: Sequence[Any] | None = None) -> Any:
-        """One of the values, as this run has it."""
+        """The value that this run draws."""
         if self.drawn == len(self.given):
             weights = [Fraction(1)] * len(values)
             if shares is not None:
@@ -191,7 +191,7 @@ class Enumerated:
         return values[taken]
 
     def many(self, size: Any, dtype: Any, draw: Callable[[], Any]) -> Any:
-        """An array of draws, or one."""
+        """An array of draws, or one draw."""
         if size is None:
             return np.dtype(dtype).type(draw())
         return np.array([draw() for _ in range(size)], dtype=dtype)
@@ -231,9 +231,9 @@ class Enumerated:
 
 
 def enumerated(function: Callable[..., Any], value: Any) -> Iterator[tuple[Fraction, Any]]:
-    """Every way coins can fall: its probability, and the answer, or the exception."""
+    """Every result of the draws: its probability, and the output or the exception."""
     given: list[tuple[int, list[Fraction]]] = []
-    for _ in range(MOST_RUNS):
+    for _ in range(MAX_RUNS):
         rng = Enumerated(given)
         try:
             answer = function(value, rng)
@@ -253,7 +253,7 @@ def enumerated(function: Callable[..., Any], value: Any) -> Iterator[tuple[Fract
 
 
 def canonical(answer: Any) -> Any:
-    """An answer as what an observer can tell apart: nested tuples of plain values."""
+    """The part of an output that an observer can distinguish: nested tuples of plain values."""
     if isinstance(answer, BaseException):
         return "raised", type(answer).__name__
     if isinstance(answer, np.ndarray):
@@ -272,7 +272,7 @@ def canonical(answer: Any) -> Any:
 
 
 def distribution(function: Callable[..., Any], value: Any) -> Counter[Any]:
-    """The exact probability of each answer."""
+    """The exact probability of each output."""
     total: Counter[Any] = Counter()
     for weight, answer in enumerated(function, value):
         total[canonical(answer)] += weight

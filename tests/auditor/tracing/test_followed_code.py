@@ -1,4 +1,4 @@
-"""Features of Python that the veto follows: honest code that uses them stays proved."""
+"""Python features that the tracer follows: correct code that uses them stays proved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scipy import stats
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
 from fedrec_auditor.auditor.tracing.run import OneOutput
-from tests.auditor.tracing.laws import traced
+from tests.auditor.tracing.distributions import traced
 
 Rng = np.random.Generator
 KEEP = 0.75
@@ -42,7 +42,7 @@ def coin(x: int, rng: Rng) -> int:
 @dataclasses.dataclass
 class Device:
     keep: float = KEEP
-    seen: list[int] = dataclasses.field(default_factory=list)
+    reports: list[int] = dataclasses.field(default_factory=list)
 
     def report(self, x: int, rng: Rng) -> int:
         return x if rng.random() < self.keep else 1 - x
@@ -62,10 +62,10 @@ class Frozen:
 
 class Pair(NamedTuple):
     bit: int
-    other: int = 2
+    second: int = 2
 
     def total(self) -> int:
-        return self.bit + self.other
+        return self.bit + self.second
 
 
 class Base(ABC):

@@ -1,4 +1,4 @@
-"""No object of a class of the code's own reaches any function of the table, whatever it is."""
+"""Objects of classes of the traced code never reach a function of the table."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing import builtin_calls, known
-from fedrec_auditor.auditor.tracing.gate import Thrown
+from fedrec_auditor.auditor.tracing.gate import CodeError
 from fedrec_auditor.auditor.tracing.generator import TracedGenerator
 from fedrec_auditor.auditor.tracing.interpreter import Interpreter
 from fedrec_auditor.auditor.tracing.objects import NativeMethod
-from fedrec_auditor.auditor.tracing.paths import LeftOut, NotTraced, Path, StepBudget
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, StepBudget, TooRare
 
 
 class Hostile:
-    """Counts how often anything of it was run."""
+    """Counts the calls of its methods."""
 
     calls = 0
 
@@ -74,13 +74,13 @@ RUN = Interpreter(TracedGenerator(Path([], budget=StepBudget())))
 
 
 def interpreter() -> Interpreter:
-    """Begin a call anew."""
-    RUN.begin(Path([], budget=StepBudget()))
+    """An interpreter at the start of a call."""
+    RUN.reset(Path([], budget=StepBudget()))
     return RUN
 
 
 def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """Arguments in which a value stands, and in containers at any depth."""
+    """Arguments that contain a value, directly and in containers at any depth."""
     inside = [value, [value], (value,), {"a": value}, [[0, value]], {0: [value]}]
     found: list[tuple[tuple[Any, ...], dict[str, Any]]] = [((entry,), {}) for entry in inside]
     found += [((entry, value), {}) for entry in PLAIN]
@@ -91,10 +91,10 @@ def ways(value: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 
 def check(name: str, run: Interpreter, call: Any) -> None:
-    """What it gives is of no matter: nothing of the object is run."""
+    """Asserts that a call, whatever its result, runs no method of the object."""
     before = Hostile.calls
-    # Errors of the interpreter's own refuse, too.
-    with suppress(NotTraced, Thrown, LeftOut, TypeError, IndexError, ValueError, AttributeError):
+    # Errors of the interpreter itself are refusals too.
+    with suppress(NotTraced, CodeError, TooRare, TypeError, IndexError, ValueError, AttributeError):
         call()
     assert Hostile.calls == before, name
 
@@ -108,7 +108,7 @@ def test_no_function_of_the_table_runs_code_of_an_object(first: int) -> None:
 
 
 def test_no_special_function_runs_code_of_an_object_unseen() -> None:
-    """Those of the interpreter interpret hooks of an object itself, but of none in a list."""
+    """Special functions interpret hooks of an object, but of no object in a list."""
     for number, key in enumerate(builtin_calls.SPECIAL):
         for args, kwargs in ways([HOSTILE])[:5]:
             run = interpreter()
@@ -120,7 +120,7 @@ def test_no_method_runs_code_of_an_object(first: int) -> None:
     for value, name in METHODS[first : first + 50]:
         for args, kwargs in ways(HOSTILE):
             run = interpreter()
-            own = run.own(value.copy() if hasattr(value, "copy") else value)
+            own = run.mark_own(value.copy() if hasattr(value, "copy") else value)
             check(
                 f"{value!r}.{name}", run, partial(run.call, NativeMethod(own, name), args, kwargs)
             )

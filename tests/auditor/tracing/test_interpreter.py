@@ -1,4 +1,4 @@
-"""A proof is vetoed unless every operation is known to depend on its operands alone."""
+"""A proof is refused unless every operation is known to depend on its operands alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.laws import traced
+from tests.auditor.tracing.distributions import traced
 from tests.auditor.tracing.test_gate import Hostile
 from tests.auditor.tracing.test_state import Slots
 
@@ -38,7 +38,7 @@ def coin(x: int, rng: Rng) -> int:
 
 
 def at_times(seldom: Callable[[], Any]) -> Callable[[int, Rng], int]:
-    """Leaks where ``seldom`` says so."""
+    """Leaks the input in the calls that ``seldom`` selects."""
     return lambda x, rng: x if seldom() else coin(x, rng)
 
 
@@ -121,7 +121,7 @@ def test_no_hook_of_an_object_runs_unseen(act: Callable[[], Any]) -> None:
 
 
 class Seldom:
-    """Counts its calls, as hooks of other classes; one in 1,000 answers is another one."""
+    """Counts its calls, through hooks of other classes; one in 1,000 outputs is wrong."""
 
     calls = 0
 
@@ -252,7 +252,7 @@ def test_hooks_and_ends_that_nobody_calls_are_refused(seldom: Callable[[], Any])
 
 
 def _counting_output(kind: str) -> tuple[Any, Callable[[], int]]:
-    """A standard output that counts what is written, and how the count is read."""
+    """A standard output that counts its characters, and a function that reads the count."""
     calls = 0
     slots = Slots()
     slots.calls = 0
@@ -374,7 +374,7 @@ def test_types_and_grids_of_draws_are_refused(function: Any) -> None:
 def test_the_refusal_names_the_call_and_the_line() -> None:
     with pytest.raises(
         NotTraced,
-        match=r"it calls time.time_ns, which is not known to depend on its arguments alone "
+        match=r"the code calls time.time_ns, which is not known to depend on its arguments alone "
         r"\(test_interpreter.py, line \d+: ",
     ):
         check(lambda x, rng: time.time_ns())

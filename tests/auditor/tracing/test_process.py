@@ -1,4 +1,4 @@
-"""A proof leaves the process as it is: other threads, profilers and coverage notice nothing."""
+"""A proof leaves the process unchanged: other threads, profilers and coverage are not affected."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from scipy import stats
 
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from tests.auditor.tracing.laws import epsilon
+from tests.auditor.tracing.distributions import epsilon
 
 Rng = np.random.Generator
 
 
 def noisy(x: float, rng: Rng) -> list[float]:
-    """Draws of its own, of NumPy and of Python, and arrays, at once."""
+    """Draws from its generator, from NumPy and from Python, and uses arrays."""
     values = np.zeros(3) + x
     return [float(values[0]) + math.floor(rng.laplace()), x + np.random.laplace()]  # noqa: NPY002
 
@@ -61,7 +61,7 @@ WATCHED = (np, np.random, random, math, sys.modules[__name__])
 def test_nothing_of_the_process_is_replaced_while_a_proof_runs(
     error: type[BaseException] | None,
 ) -> None:
-    """The callable itself looks, in its replays, and a trace function at every call."""
+    """The callable checks this in its replays, and a trace function at every call."""
     before = [dict(vars(module)) for module in WATCHED]
     changed = []
 
@@ -149,7 +149,7 @@ def test_a_profiler_goes_on() -> None:
 
 
 def test_a_tracer_goes_on() -> None:
-    """Coverage sees the lines of the callable, in its replays."""
+    """Coverage records the lines of the callable in its replays."""
     lines = set()
 
     def see(frame: FrameType, event: str, argument: Any) -> Any:
@@ -190,7 +190,7 @@ FROZEN.random_state = np.random.default_rng(3)
     ],
 )
 def test_compiled_code_gets_numbers(function: Callable[[int, Rng], Any]) -> None:
-    """It ends in a proof or a refusal, and the process lives on."""
+    """The result is a proof or a refusal, and the process does not crash."""
     try:
         assert epsilon(function, [0, 1]) >= 0.0
     except NotTraced as refusal:

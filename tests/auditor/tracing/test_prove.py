@@ -1,4 +1,4 @@
-"""What is proved from code is the exact epsilon; what real draws or state contradict is sampled."""
+"""The epsilon proved from code is exact; code that real draws or state contradict is sampled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.exact.lower_bound import exact_lower_bound
 from fedrec_auditor.auditor.tracing import trace
 from fedrec_auditor.auditor.tracing.paths import NotTraced, StepBudget
-from fedrec_auditor.auditor.tracing.trace import NAME, Trace
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK, Trace
 from fedrec_auditor.auditor.verification import Verification
 from fedrec_auditor.auditor.worlds.sampler import ONE_REPORT
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -34,11 +34,11 @@ def coin(bit: int, rng: Rng) -> int:
 
 
 def verified(randomizer: Callable[..., Any], **settings: Any) -> tuple[Verification, str]:
-    """What is found, and what is said of the proof."""
+    """The verification of a randomizer, and the reason that its proof gives."""
     found = verify_ldp(
         randomizer, **{"epsilon": 2.0, "inputs": [0, 1], "samples": 4_000} | settings
     )
-    (check,) = (check for check in found.checks if check.name == NAME)
+    (check,) = (check for check in found.checks if check.name == PROOF_CHECK)
     assert (check.status is Status.PASSED) is found.method.startswith("proved from the code")
     return found, check.reason
 
@@ -88,13 +88,13 @@ def test_at_a_delta_it_is_the_gaussian_curve(delta: float) -> None:
 
 
 def memoised(x: int, rng: Rng) -> list[int]:
-    """Ten reports of one device, which answers by what it said at first."""
+    """Ten reports of one device, which repeats its first output."""
     known: dict[int, int] = {}
     return [known.setdefault(x, coin(x, rng)) if t == 0 else known[x] for t in range(10)]
 
 
 def twice_randomized(x: int, rng: Rng) -> list[Any]:
-    """A permanent answer, and four reports that randomize it again."""
+    """A permanent output, and four reports that randomize it again."""
     permanent = coin(x, rng)
     return [np.where(rng.random() < 0.8, permanent, 1 - permanent) for _ in range(4)]
 
@@ -140,7 +140,7 @@ def hidden() -> Callable[..., Any]:
 
 
 def stamped(x: int, rng: Rng) -> float:
-    """Noise of a unit beside a time in milliseconds."""
+    """Noise of scale 1 added to a time in milliseconds."""
     return 1.7e12 + (x + rng.laplace())
 
 
@@ -165,14 +165,14 @@ def lattices_of_two_places(x: int, rng: Rng) -> list[int]:
     ("randomizer", "said"),
     [
         (leaks_seldom(), "it changes what it keeps between calls (calls)"),
-        (counted(), "it takes the next of an iterator that it did not make"),
-        (hidden(), "it uses .random of numpy.random._generator.Generator, which is not known"),
+        (counted(), "the code calls next on an iterator that it did not make"),
+        (hidden(), "the code uses numpy.random._generator.Generator.random, which is unknown"),
         (lambda x, rng: x * rng.random() * rng.random(), "two noises are multiplied"),
         (lambda x, rng: [x, rng.pareto(1)], "Generator.pareto is not modelled"),
-        (stamped, "noise is too small beside the number that it is added to"),
-        (differ_by_rounding, "one noise stands in several numbers, which differ by rounding"),
-        (lattice_and_row, "whole numbers of one noise stand in several places"),
-        (lattices_of_two_places, "whole numbers of one noise stand in several places"),
+        (stamped, "noise is too small relative to the number that it is added to"),
+        (differ_by_rounding, "one noise is in several numbers, which differ by rounding"),
+        (lattice_and_row, "integer noise is in several numbers of the output"),
+        (lattices_of_two_places, "integer noise is in several numbers of the output"),
     ],
 )
 def test_what_is_no_function_of_input_and_coins_is_sampled_and_it_says_why(
@@ -199,7 +199,7 @@ def test_inputs_of_a_strategy_are_no_whole_domain() -> None:
     assert found.exact
 
 
-# What draws bytes, or coins without an end, in ways that are not followed.
+# Mechanisms that draw bytes, or an unbounded number of draws, in ways that are not followed.
 _SAMPLED = {"bit-flip", "repeated", "discrete-laplace", "discrete-gaussian", "snapped-laplace"}
 _SAMPLED |= {"noise-replacement", "revealed-gaussian"}
 _SAMPLED_CASES = {("product", 0)}
@@ -269,7 +269,7 @@ def test_what_rare_paths_could_give_is_not_called_impossible(width: int, epsilon
 
 
 def test_an_output_of_a_path_that_is_left_out_is_not_called_impossible() -> None:
-    """A number that is far beyond its bounds comes back from there with probability e^-90 / 2."""
+    """A number far outside of its bounds comes back from there with probability e^-90 / 2."""
 
     def clamped(x: int, rng: Rng) -> float:
         noisy = 10.0 * x + rng.laplace(0, 0.1)
@@ -283,7 +283,7 @@ def test_an_output_of_a_path_that_is_left_out_is_not_called_impossible() -> None
 
 
 def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
-    """The branches have weights of their own, which shift the epsilon of each below 0."""
+    """The branches have different probabilities, which shift the epsilon of each below 0."""
 
     def flagged(x: int, rng: Rng) -> list[float]:
         noise = rng.normal() * 2 + x
@@ -306,7 +306,7 @@ def test_a_branch_by_the_input_beside_noise_at_a_delta() -> None:
 
 
 def test_rounded_normal_noise_is_no_proof_without_a_delta() -> None:
-    """Its ratio has no bound, though that of every answer that doubles hold has one."""
+    """Its ratio is unbounded, although bounded over outputs whose probability a double holds."""
 
     def rounded(x: int, rng: Rng) -> float:
         noisy = np.round(x + rng.normal())
@@ -314,13 +314,13 @@ def test_rounded_normal_noise_is_no_proof_without_a_delta() -> None:
 
     found, _ = verified(rounded, epsilon=100.0)
     assert found.verdict is Verdict.UNSUBSTANTIATED
-    assert "beyond 38 deviations" in found.method
+    assert "beyond 38 standard deviations" in found.method
     kept, _ = verified(rounded, epsilon=5.0, delta=1e-3)
     assert kept.verdict is Verdict.CONSISTENT
 
 
 def test_what_differs_at_the_first_call_is_not_proved() -> None:
-    """A plain call comes before the trace, and must not hide what it changes."""
+    """A plain call precedes the trace, and must not hide the change that it makes."""
     called: list[int] = []
 
     def plain_at_first(x: int, rng: Rng) -> int:
@@ -342,7 +342,7 @@ def test_what_differs_at_the_first_call_is_not_proved() -> None:
 def test_a_module_that_is_imported_in_the_call_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its import draws, which no trace follows."""
+    """The import of the module draws random numbers, which the trace must not follow."""
     (tmp_path / "drawing_module.py").write_text(
         "import random\nSALT = [random.gauss(0, 1) for _ in range(3)]\nWHOLE = True\n"
     )

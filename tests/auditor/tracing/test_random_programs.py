@@ -1,4 +1,4 @@
-"""Random small randomizers have the distributions that plain enumeration gives, exactly."""
+"""Random small randomizers have exactly the distributions that plain enumeration gives."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.laws import enumerated_probabilities, probabilities, traced
+from tests.auditor.tracing.distributions import enumerated_probabilities, probabilities, traced
 from tests.auditor.tracing.programs import source
 
-# Programs that were once traced to a wrong distribution, or refused for no reason.
+# Programs that were once traced to a wrong distribution, or refused without need.
 ONCE = [
     "v = np.array([x, 1, 0]); v[rng.random(3) < .25] = v[v > 1]\n    return v",  # raises, rarely
     "return np.zeros(3, dtype=np.uint8) - (rng.random(3) < .25)",  # wraps
     "return (rng.random(3) < .25).sum()",
     "return (rng.random() < .25) + (rng.random() < .5)",
-    "v = np.array([x, 1, 0]); v *= np.ones(3) * rng.integers(2)\n    return v",  # may not be cast
+    "v = np.array([x, 1, 0]); v *= np.ones(3) * rng.integers(2)\n    return v",  # cannot be cast
     "return x ^ int(np.random.default_rng(3).random() < .25)",
     "m = rng.random(3) < .25; v = np.array([x, 1, 0]); w = v[m]; v[0] = 9\n    return w",
     "m = rng.random(3) < .25; v = np.array([x, 1, 0]); v[m] = np.array([7, 8, 9])\n    return v",
@@ -44,21 +44,21 @@ def _compiled(program: str) -> Any:
 def test_programs_that_once_failed(body: str) -> None:
     function = _compiled(f"def f(x, rng):\n    {body}")
     expected = [enumerated_probabilities(function, value) for value in (0, 1)]
-    assert [probabilities(law) for law in traced(function, [0, 1]).laws] == expected
+    assert [probabilities(dist) for dist in traced(function, [0, 1]).dists] == expected
 
 
 def _checked(seed: int, count: int) -> int:
-    """How many of ``count`` programs were followed; each has the distribution that it has."""
+    """Number of programs, of ``count``, that were followed; checks the distribution of each."""
     rng, followed = random.Random(seed), 0
     for _ in range(count):
         program = source(rng.choice, rng.randrange(5), rng.choice([1, 2]))
         function = _compiled(program)
         try:
             expected = [enumerated_probabilities(function, value) for value in (0, 1)]
-            laws = traced(function, [0, 1]).laws
-        except (OverflowError, NotTraced):  # too many runs, or an answer of another kind
+            dists = traced(function, [0, 1]).dists
+        except (OverflowError, NotTraced):  # too many runs, or an unknown type of output
             continue
-        assert [probabilities(law) for law in laws] == expected, program
+        assert [probabilities(dist) for dist in dists] == expected, program
         followed += 1
     return followed
 

@@ -1,4 +1,4 @@
-"""Code that keeps something between calls is not proved, and keeps nothing of ours."""
+"""Code that keeps something between calls is not proved, and never keeps objects of the tracer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ import scipy.sparse
 import torch
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.laws import epsilon
+from tests.auditor.tracing.distributions import epsilon
 
 Rng = np.random.Generator
 OWN = types.ModuleType("own")
@@ -70,7 +70,7 @@ class Client:
 
 
 def every_thousandth(count: Callable[[], Any]) -> Callable[[int, Rng], int]:
-    """Leaks at a call of which ``count`` keeps the number."""
+    """Leaks the input in every thousandth call; ``count`` returns the number of the call."""
     return lambda x, rng: x if count() % 1000 == 999 else flipped(x, rng)
 
 
@@ -324,23 +324,23 @@ def test_code_that_imports_a_module_first_is_not_proved(
 
         return int(ANSWERS.setdefault(x, flipped(x, rng)))
 
-    with pytest.raises(NotTraced, match="a dict that it did not make"):
+    with pytest.raises(NotTraced, match="a dict that this call did not make"):
         epsilon(function, [0, 1])
 
 
 def test_what_is_kept_is_not_written() -> None:
-    kept, client, own = [0], Client(), {"a": np.zeros(2), "b": {1}, "c": Slots(), "d": deque([7])}
+    cache, client, own = [0], Client(), {"a": np.zeros(2), "b": {1}, "c": Slots(), "d": deque([7])}
 
     def function(x: int, rng: Rng) -> int:
-        kept.append(flipped(x, rng))
+        cache.append(flipped(x, rng))
         own["a"][0], own["c"].calls, own["e"] = 1, 1, 1
         own["b"].add(2)
         own["d"].append(1)
         return client(x, rng)
 
-    with pytest.raises(NotTraced, match="it changes a list that it did not make"):
+    with pytest.raises(NotTraced, match="the code changes a list that this call did not make"):
         epsilon(function, [0, 1])
-    assert kept == [0]
+    assert cache == [0]
     assert client.memo is None
     assert list(own) == ["a", "b", "c", "d"]
     assert own["a"].tolist() == [0.0, 0.0]

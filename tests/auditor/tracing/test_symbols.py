@@ -1,4 +1,4 @@
-"""What noise is compared with, and rounded to, has the probability that it has."""
+"""Comparisons and rounding of noise give events of the exact probability."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.laws import epsilon, probabilities, traced
+from tests.auditor.tracing.distributions import epsilon, probabilities, traced
 
 Rng = np.random.Generator
 E = math.e
@@ -51,8 +51,8 @@ E = math.e
     ],
 )
 def test_events(event: Callable[[Rng], Any], expected: float) -> None:
-    (law,) = traced(lambda x, rng: bool(event(rng)), [0]).laws
-    assert float(probabilities(law)["value", (True,)]) == pytest.approx(expected, rel=1e-12)
+    (dist,) = traced(lambda x, rng: bool(event(rng)), [0]).dists
+    assert float(probabilities(dist)["value", (True,)]) == pytest.approx(expected, rel=1e-12)
 
 
 def _used_again(x: float, rng: Rng) -> Any:
@@ -74,7 +74,7 @@ def _one_coin_of_two_noises(x: float, rng: Rng) -> Any:
     ("function", "reason"),
     [
         (_used_again, "used again"),
-        (_known_in_part, "no density"),
+        (_known_in_part, "no known density"),
         (_one_coin_of_two_noises, "several noises"),
     ],
 )

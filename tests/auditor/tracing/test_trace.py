@@ -1,4 +1,4 @@
-"""Mechanisms in the styles in which they are written, against their closed forms."""
+"""Mechanisms as they are commonly written, compared with their closed forms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from scipy import optimize, stats
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced, Trace
-from tests.auditor.tracing.laws import epsilon
+from tests.auditor.tracing.distributions import epsilon
 
 Rng = np.random.Generator
 E = math.e
@@ -42,7 +42,7 @@ def case(
 
 
 def gaussian(shift: float, delta: float) -> float:
-    """Balle and Wang 2018."""
+    """Exact epsilon of the Gaussian mechanism (Balle and Wang 2018)."""
 
     def excess(epsilon: float) -> float:
         low, high = (stats.norm.cdf(s * shift / 2 - epsilon / shift) for s in (1, -1))
@@ -105,15 +105,15 @@ def staircase(x: float, rng: Rng) -> Any:
 
 
 def test_a_staircase_is_exact_but_for_steps_that_are_left_out() -> None:
-    law = Trace.of(staircase, [0.0, 1.0], sized=False)
-    bound = law.bound(0.0)
+    trace = Trace.of(staircase, [0.0, 1.0], sized=False)
+    bound = trace.bound(0.0)
     assert bound.epsilon == pytest.approx(3.0, rel=1e-9)
     assert not bound.tight
-    at_delta = law.bound(1e-3)
+    at_delta = trace.bound(1e-3)
     assert at_delta.tight
-    # Half of the area is where the density is e^3 times the other, and the rest is as likely.
+    # On half of the mass the density is e^3 times the other one; on the rest they are equal.
     places = np.linspace(-40, 40, 80_001)[:-1] + 5e-4
-    first, second = (np.exp(law.log_prob(places, value)) for value in (0.0, 1.0))
+    first, second = (np.exp(trace.log_prob(places, value)) for value in (0.0, 1.0))
     excess = np.maximum(first - math.exp(at_delta.epsilon) * second, 0).sum() * 1e-3
     assert excess == pytest.approx(1e-3, rel=0.05)
 
@@ -478,17 +478,17 @@ def _swallowed(x: int, rng: Rng) -> Any:
     [
         (_two_numbers, "multiplied"),
         (_coarse, r"Generator.vonmises is not modelled \(test_trace.py, line \d+: return"),
-        (_of_a_kind, "type of a draw"),
+        (_of_a_kind, "type of a random draw"),
         (_raw_digits, "plain number"),
         (_compared, "two noises are compared"),
-        (_an_object, "the answer gets an object"),
+        (_an_object, "the output gets an object"),
         (_swallowed, "vonmises"),
         (_seeded_twice, "used again"),
         (_seed_released, "used again"),
-        (_seed_of_few, "no fresh draw"),
+        (_seed_of_few, "not fresh randomness"),
         (_seed_of_one_half, "used again"),
-        (_known_seed, "no fresh draw"),
-        (_bent, "beta with other parameters"),
+        (_known_seed, "not fresh randomness"),
+        (_bent, "beta with parameters other"),
         (_steps_by_the_input, "lattices of one step"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A target of which nothing but its scores is asked."""
+"""A target for tests that only gives scores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrec_auditor.targets.systems.base import Evaluation, Model
 
 @dataclass(frozen=True)
 class Scorer:
-    """Scores by a table, or by a function of what its devices hold and of the users asked for."""
+    """A target with scores from a table, or from a function of the interactions and the users."""
 
     by: Any
     evaluation: Evaluation = Evaluation()  # noqa: RUF009

@@ -1,4 +1,4 @@
-"""Popularity and damped means against loops; the difference from them, user by user."""
+"""Popularity and damped means, compared with loops, and differences from them per user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedrec_auditor.auditor.utility import hold_out
 from fedrec_auditor.auditor.utility.baselines import MEANS, POPULARITY, means, popularity
-from fedrec_auditor.auditor.utility.held import row
+from fedrec_auditor.auditor.utility.held_out import row
 from fedrec_auditor.reports.record.rows import UtilityRow
 from fedrec_auditor.reports.record.sections import Section
 from fedrec_auditor.reports.say.metrics import shortfall
@@ -25,7 +25,7 @@ RANKED = (Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS)
 
 
 def groups(rng: np.random.Generator, users: int = 600, items: int = 60) -> Interactions:
-    """Two tastes of equal size, and items that are the more popular the smaller their number."""
+    """Interactions of two tastes of equal size; items with smaller numbers are more popular."""
     liked = (np.arange(users)[:, None] + np.arange(items)) % 2 == 0
     rate = np.linspace(0.6, 0.1, items) * np.where(liked, 1.4, 0.1)
     rated = rng.random((users, items)) < rate
@@ -47,7 +47,7 @@ def by_popularity(held: Any, mine: Interactions, users: Any) -> Any:
 
 
 def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
-    """Popularity, among the items of the half that the device's user met more of."""
+    """Popularity within the half of the items that contains more of the user's items."""
     odd = mine.ratings[users].toarray()[:, 1::2] > 0
     even = mine.ratings[users].toarray()[:, ::2] > 0
     likes_odd = odd.sum(axis=1) > even.sum(axis=1)
@@ -55,7 +55,7 @@ def by_taste(held: Any, mine: Interactions, users: Any) -> Any:
     return popularity(held.train) + 1000.0 * liked
 
 
-def told(*rows: UtilityRow) -> str:
+def remark(*rows: UtilityRow) -> str:
     return shortfall(Section(target="scorer", findings=(), utility=rows))
 
 
@@ -65,18 +65,20 @@ def test_popularity_as_a_target_is_its_own_baseline_on_the_same_candidates(split
     for each in rows:
         assert (each.baseline.name, each.baseline.value) == (POPULARITY, each.value)
         assert set(each.baseline.difference.model_dump().values()) == {0.0}
-    assert "shown to be better than popularity: it may have learned nothing" in told(*rows)
+    assert "shown to be better than popularity: the system may have learned nothing" in remark(
+        *rows
+    )
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_who_knows_tastes_beats_popularity_and_nothing_is_said(split: Split) -> None:
+def test_a_better_system_than_popularity_gets_no_remark(split: Split) -> None:
     _, rows = evaluated(split, by_taste)
     assert any(each.baseline.difference.ci_low > 0.0 for each in rows)
-    assert told(*rows) == ""
+    assert remark(*rows) == ""
 
 
 @pytest.mark.parametrize("split", RANKED)
-def test_a_system_below_popularity_is_told_although_it_beats_guessing(split: Split) -> None:
+def test_a_system_below_popularity_gets_a_remark_although_it_beats_guessing(split: Split) -> None:
     def noisy(held: Any, mine: Interactions, users: Any) -> Any:
         popular = popularity(held.train)
         noise = np.random.default_rng(1).random((mine.n_users, mine.n_items))
@@ -84,7 +86,9 @@ def test_a_system_below_popularity_is_told_although_it_beats_guessing(split: Spl
 
     _, rows = evaluated(split, noisy, cutoffs=(10,))
     assert any(each.ci_low > each.random for each in rows)
-    assert told(*rows).endswith("better than popularity: it learned nothing personal that helps.")
+    assert remark(*rows).endswith(
+        "better than popularity: the system learned nothing personal that helps."
+    )
 
 
 def test_popularity_among_all_items_is_that_of_counting() -> None:
@@ -145,15 +149,15 @@ def test_means_are_those_of_loops(seed: int) -> None:
 
 
 @pytest.mark.parametrize("dense", [np.full((4, 5), 2.0), np.diag([1.0, 3.0, 5.0])])
-def test_where_no_group_is_shown_to_differ_the_mean_is_predicted(dense: np.ndarray) -> None:
+def test_the_mean_is_predicted_if_groups_do_not_differ_detectably(dense: np.ndarray) -> None:
     users, items = np.array([0, 1, 2]), np.array([2, 1, 0])
     found = means(Interactions.of(dense), users, items)
     np.testing.assert_allclose(found, dense[dense > 0].mean())
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.5])
-def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
-    """Without noise the truth is predicted, with it more is lost than by the means."""
+def test_ratings_are_compared_with_the_means_user_by_user(noise: float) -> None:
+    """Without noise the truth is predicted; with noise the error exceeds that of the means."""
     rng = np.random.default_rng(2)
     level = 3.0 + 0.7 * rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=30)
     taste = 0.7 * rng.normal(size=(80, 1)) * rng.normal(size=30)
@@ -177,18 +181,18 @@ def test_ratings_are_held_against_the_means_user_by_user(noise: float) -> None:
     ends = gap - 1.959964 * error, gap + 1.959964 * error
     difference = found.baseline.difference
     assert (difference.ci_low, difference.ci_high) == pytest.approx(ends, abs=1e-6)
-    said = told(found)
+    sentence = remark(found)
     if noise:
-        assert said.endswith("better than guessing: useless here.") or (
-            "user and item means: it learned nothing personal that helps" in said
+        assert sentence.endswith("better than guessing: the system is useless here.") or (
+            "user and item means: the system learned nothing personal that helps" in sentence
         )
     else:
-        assert said == ""
+        assert sentence == ""
 
 
 @pytest.mark.calibration
-def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> None:
-    """Twelve figures of the same users; one of them beats by luck in 5% of all audits at most."""
+def test_scores_as_good_as_popularity_seldom_beat_it_by_chance() -> None:
+    """One of twelve figures of the same users wins by chance in at most 5% of all audits."""
     rng = np.random.default_rng(3)
     target: Any = Scorer(None)
     times, beaten = 600, 0
@@ -206,6 +210,6 @@ def test_what_equals_popularity_but_for_luck_is_seldom_shown_to_beat_it() -> Non
             )
             for cutoff in range(4, 28, 2)
         ]
-        beaten += told(*rows) == ""
+        beaten += remark(*rows) == ""
     assert stats.binom.sf(beaten - 1, times, 0.05) > 1e-4
     assert beaten > 0

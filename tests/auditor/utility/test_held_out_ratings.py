@@ -1,4 +1,4 @@
-"""Held-out ratings: what is held out, and the error, against counting by hand."""
+"""Held-out ratings: the split and the error, compared with counting by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility.held_out_ratings import PROTOCOL, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Model, Reported, Unscored
+from fedrec_auditor.targets.systems.base import Model, NoScores, ReportedFigure
 from tests.auditor.utility.scorer import Scorer
 
 
@@ -28,12 +28,12 @@ def ratings(rng: np.random.Generator, users: int = 12, items: int = 15) -> np.nd
 def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense = ratings(rng)
-    held = hold_out(Interactions.of(dense), rng)
-    kept = held.train.ratings.toarray()
-    assert len(held.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
+    split = hold_out(Interactions.of(dense), rng)
+    kept = split.train.ratings.toarray()
+    assert len(split.ratings) == max(2, round(0.1 * np.count_nonzero(dense)))
     np.testing.assert_array_equal((kept > 0).any(axis=1), (dense > 0).any(axis=1))
     rebuilt = kept.astype(float)
-    for user, item, value in zip(held.users, held.items, held.ratings, strict=True):
+    for user, item, value in zip(split.users, split.items, split.ratings, strict=True):
         assert kept[user, item] == 0
         rebuilt[user, item] = value
     np.testing.assert_array_equal(rebuilt, dense)
@@ -43,29 +43,29 @@ def test_a_tenth_is_held_out_and_every_user_keeps_a_rating(seed: int) -> None:
 def test_the_error_is_the_mean_square_over_held_out_ratings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     dense, table = ratings(rng), rng.normal(3.0, 1.0, (12, 15))
-    held = hold_out(Interactions.of(dense), rng)
-    paper = Reported(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
+    split = hold_out(Interactions.of(dense), rng)
+    paper = ReportedFigure(metric="MSE", protocol=PROTOCOL, value=0.8, note="of a paper")
     target: Any = Scorer(table, reported=(paper,))
-    (row,) = held.evaluate(target, Model(), confidence=0.95, rng=rng)
-    kept = held.train.ratings.toarray()
-    truth = dense[held.users, held.items]
-    slow = [(x - table[u, i]) ** 2 for x, u, i in zip(truth, held.users, held.items, strict=True)]
+    (row,) = split.evaluate(target, Model(), confidence=0.95, rng=rng)
+    kept = split.train.ratings.toarray()
+    truth = dense[split.users, split.items]
+    slow = [(x - table[u, i]) ** 2 for x, u, i in zip(truth, split.users, split.items, strict=True)]
     assert row.value == pytest.approx(np.mean(slow))
     assert row.random == pytest.approx(np.mean((truth - kept[kept > 0].mean()) ** 2))
     assert (row.metric, row.n, row.paper_value) == ("MSE", len(slow), 0.8)
-    users = np.unique(held.users)
-    sums = [np.sum(np.subtract(slow, np.mean(slow))[held.users == user]) for user in users]
+    users = np.unique(split.users)
+    sums = [np.sum(np.subtract(slow, np.mean(slow))[split.users == user]) for user in users]
     half = 1.959964 * np.sqrt(len(users) / (len(users) - 1) * np.square(sums).sum()) / len(slow)
     assert row.ci_high == pytest.approx(row.value + half, abs=1e-5)
     assert row.ci_low == pytest.approx(max(0.0, row.value - half), abs=1e-5)
 
 
-def test_every_rating_that_can_be_spared_is_held_out_as_often() -> None:
+def test_all_spare_ratings_are_held_out_equally_often() -> None:
     dense = np.ones((200, 5))
     seen = np.zeros((200, 5))
     for seed in range(200):
-        held = hold_out(Interactions.of(dense), np.random.default_rng(seed))
-        seen[held.users, held.items] += 1
+        split = hold_out(Interactions.of(dense), np.random.default_rng(seed))
+        seen[split.users, split.items] += 1
     # 20,000 held out over 5 items: 4,000 each, within six standard deviations
     assert np.abs(seen.sum(axis=0) - 4000).max() < 6 * np.sqrt(20_000 * 0.16)
 
@@ -76,8 +76,8 @@ def test_too_few_ratings_are_refused(dense: Any) -> None:
         hold_out(Interactions.of(np.asarray(dense)), np.random.default_rng(0))
 
 
-def test_ratings_that_are_all_alike_measure_nothing() -> None:
-    held = hold_out(Interactions.of(np.ones((4, 5))), np.random.default_rng(0))
+def test_equal_ratings_measure_nothing() -> None:
+    split = hold_out(Interactions.of(np.ones((4, 5))), np.random.default_rng(0))
     target: Any = Scorer(np.ones((4, 5)))
-    with pytest.raises(Unscored, match=r"All 20 ratings are 1: any constant predicts them\."):
-        held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))
+    with pytest.raises(NoScores, match=r"All 20 ratings are 1: any constant predicts them\."):
+        split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Held-out users: the split, and places among all unmet items, against counting by hand."""
+"""Held-out users: the split and the counts of rivals, compared with counting by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held_out_users import HeldUsers, hold_out, places_among
+from fedrec_auditor.auditor.utility.held_out_users import HeldUsers, count_rivals, hold_out
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
 from tests.auditor.utility.scorer import Scorer
@@ -30,28 +30,28 @@ def random_data(rng: np.random.Generator, users: int, items: int, rate: float) -
 def test_users_and_then_their_interactions_are_split(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = random_data(rng, 23, 12, 0.4)
-    held = hold_out(data, rng)
+    split = hold_out(data, rng)
     whole = data.ratings.toarray()
-    assert held.train.n_users == 18
-    assert sorted([*held.train.users, *held.tune.users]) == list(range(23))
-    np.testing.assert_array_equal(held.train.ratings.toarray(), whole[held.train.users])
-    np.testing.assert_array_equal(held.tune.users, held.test.users)
-    tune, test = held.tune.ratings.toarray(), held.test.ratings.toarray()
-    np.testing.assert_array_equal(tune + test, whole[held.tune.users])
+    assert split.train.n_users == 18
+    assert sorted([*split.train.users, *split.tune.users]) == list(range(23))
+    np.testing.assert_array_equal(split.train.ratings.toarray(), whole[split.train.users])
+    np.testing.assert_array_equal(split.tune.users, split.test.users)
+    tune, test = split.tune.ratings.toarray(), split.test.ratings.toarray()
+    np.testing.assert_array_equal(tune + test, whole[split.tune.users])
     assert not (tune * test).any()
-    np.testing.assert_array_equal((test > 0).sum(1), (whole[held.tune.users] > 0).sum(1) // 2)
+    np.testing.assert_array_equal((test > 0).sum(1), (whole[split.tune.users] > 0).sum(1) // 2)
     codes = data.attributes["group"].codes
-    np.testing.assert_array_equal(held.tune.attributes["group"].codes, codes[held.tune.users])
+    np.testing.assert_array_equal(split.tune.attributes["group"].codes, codes[split.tune.users])
 
 
-def test_every_user_and_every_half_has_its_chance() -> None:
+def test_every_user_is_held_out_in_some_split() -> None:
     data = random_data(np.random.default_rng(0), 10, 8, 1.0)
     seen: set[int] = set()
     tested: set[int] = set()
     for seed in range(100):  # each user is missed with probability 0.8^100 = 2e-10
-        held = hold_out(data, np.random.default_rng(seed))
-        seen |= set(held.test.users.tolist())
-        tested |= set(held.test.ratings.indices.tolist())
+        split = hold_out(data, np.random.default_rng(seed))
+        seen |= set(split.test.users.tolist())
+        tested |= set(split.test.ratings.indices.tolist())
     assert seen == set(range(10))
     assert tested == set(range(8))
 
@@ -67,7 +67,7 @@ def test_places_are_those_of_counting(seed: int, users: int, items: int, levels:
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, levels, (users, items)).astype(float)  # many ties
     kind = rng.integers(0, 3, (users, items))
-    found = places_among(scores, kind == 0, kind == 1)
+    found = count_rivals(scores, kind == 0, kind == 1)
     expected = [
         [
             (scores[u][kind[u] == 1] > scores[u, i]).sum(),
@@ -79,34 +79,34 @@ def test_places_are_those_of_counting(seed: int, users: int, items: int, levels:
     np.testing.assert_array_equal(found, np.array(expected, dtype=int).reshape(-1, 3).T)
 
 
-def figures(table: np.ndarray, held: HeldUsers) -> dict[str, float]:
+def figures(table: np.ndarray, split: HeldUsers) -> dict[str, float]:
     target: Any = Scorer(table, EVALUATION)
-    rows = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))
+    rows = split.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(0))
     assert all(row.protocol == "held-out users" for row in rows)
     return {row.metric: row.value for row in rows}
 
 
 def test_metrics_are_means_over_users_of_means_over_their_tested_items() -> None:
     rng = np.random.default_rng(3)
-    held = hold_out(random_data(rng, 40, 30, 0.3), rng)
-    table = rng.random((held.tune.n_users, 30))
+    split = hold_out(random_data(rng, 40, 30, 0.3), rng)
+    table = rng.random((split.tune.n_users, 30))
     hits, gains = [], []
-    for user in range(held.tune.n_users):
-        tune, test = (d.ratings.toarray()[user] > 0 for d in (held.tune, held.test))
+    for user in range(split.tune.n_users):
+        tune, test = (d.ratings.toarray()[user] > 0 for d in (split.tune, split.test))
         places = [
             1 + (table[user][~tune & ~test] > table[user, i]).sum() for i in np.nonzero(test)[0]
         ]
         if places:
             hits.append(np.mean([p <= 3 for p in places]))
             gains.append(np.mean([(p <= 3) / np.log2(1 + p) for p in places]))
-    found = figures(table, held)
+    found = figures(table, split)
     assert found["HR@3"] == pytest.approx(np.mean(hits))
     assert found["NDCG@3"] == pytest.approx(np.mean(gains))
 
 
-def test_history_and_other_tested_items_push_nobody_down() -> None:
+def test_history_and_other_tested_items_do_not_lower_ranks() -> None:
     rng = np.random.default_rng(5)
-    held = hold_out(random_data(rng, 30, 60, 0.5), rng)
-    met = (held.tune.ratings.toarray() > 0) | (held.test.ratings.toarray() > 0)
-    assert figures(met.astype(float), held)["NDCG@3"] == 1.0
-    assert figures(-met.astype(float), held)["HR@10"] == 0.0
+    split = hold_out(random_data(rng, 30, 60, 0.5), rng)
+    met = (split.tune.ratings.toarray() > 0) | (split.test.ratings.toarray() > 0)
+    assert figures(met.astype(float), split)["NDCG@3"] == 1.0
+    assert figures(-met.astype(float), split)["HR@10"] == 0.0

@@ -28,7 +28,7 @@ def tastes(rng: np.random.Generator, own: float, others: float) -> Interactions:
 
 
 def measured(name: str, metric: str, **settings: object) -> UtilityRow:
-    """The first figure of the metric, of one training."""
+    """The first figure of the metric in one training."""
     target = make_target(name, Plan(settings={name: settings}))
     rng = np.random.default_rng(0)
     likely = (0.9, 0.02) if metric == "NDCG" else (0.6, 0.3)

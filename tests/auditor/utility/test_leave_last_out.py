@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedrec_auditor.accountants.errors import InputError
-from fedrec_auditor.auditor.utility.held import gains
+from fedrec_auditor.auditor.utility.held_out import gains
 from fedrec_auditor.auditor.utility.leave_last_out import TIES, UNTIMED, hold_out
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model
@@ -44,12 +44,11 @@ def test_the_latest_interaction_is_held_out(seed: int) -> None:
             assert times[user, item] == times[user, held].max()
             np.testing.assert_array_equal(kept, held[held != item])
     np.testing.assert_array_equal(
-        split.train.ratings.data,
-        split.train.ratings.toarray()[split.train.ratings.toarray() > 0],
+        split.train.ratings.data, split.train.ratings.toarray()[split.train.ratings.toarray() > 0]
     )
 
 
-def test_of_equal_times_a_random_item_is_held_out_whatever_its_number() -> None:
+def test_among_equal_times_a_random_item_is_held_out() -> None:
     dense = np.ones((4000, 6))
     times = np.tile([1, 9, 9, 2, 9, 9], (4000, 1))
     split = hold_out(interactions(dense, times), np.random.default_rng(0))
@@ -87,7 +86,7 @@ def test_gains_average_over_the_orders_of_ties(above: int, tied: int) -> None:
     np.testing.assert_allclose(found[:, 0], [hit, gain])
 
 
-def test_chance_is_what_a_constant_score_reaches() -> None:
+def test_a_constant_score_reaches_the_random_figure() -> None:
     rng = np.random.default_rng(1)
     data = interactions((rng.random((50, 300)) < 0.1) * 1.0 + np.eye(50, 300))
     split = hold_out(data, rng)
@@ -112,7 +111,7 @@ def test_an_oracle_always_hits_and_its_opposite_never() -> None:
 
 
 def test_history_is_never_ranked() -> None:
-    """Items of the training history score highest and must not push the held-out item down."""
+    """Training items score highest, and must not lower the rank of the held-out item."""
     rng = np.random.default_rng(3)
     dense = np.zeros((30, 120))
     dense[:, :50] = 1

@@ -1,4 +1,4 @@
-"""What drifts with time or with the number of calls, alike for all inputs, accuses nobody."""
+"""Outputs that drift with time or calls, in the same way for all inputs, are not accused."""
 
 from __future__ import annotations
 
@@ -27,29 +27,26 @@ def told_all(bit: int, rng: Rng, size: int, epsilon: float) -> Any:
 
 
 def epoch(epsilon: float) -> Mechanism:
-    """Reports with an epoch, which is another after every thousand calls."""
+    """Reports with an epoch that changes after every thousand calls."""
     calls = itertools.count()
     return lambda bit, rng: {"epoch": next(calls) // 1000, "bit": told(bit, rng, epsilon)}
 
 
 def ticking(epsilon: float) -> Mechanism:
-    """Reports with a clock of seven values, each of which lasts for a hundred calls."""
+    """Reports with a clock of seven values, each for a hundred calls."""
     calls = itertools.count()
     return lambda bit, rng: (next(calls) // 100 % 7, told(bit, rng, epsilon))
 
 
 def walking(epsilon: float) -> Mechanism:
-    """A number with Laplace noise around a centre that walks slowly away."""
+    """A number with Laplace noise around a centre that drifts slowly."""
     walk = np.cumsum(0.02 * np.random.default_rng(1).standard_normal(200_000))
     centre = iter(walk.tolist())
     return lambda bit, rng: float(bit + next(centre) + rng.laplace(scale=1 / epsilon))
 
 
 def by_the_clock(epsilon: float) -> Mechanism:
-    return lambda bit, rng: {
-        "ms": int(time.time() * 1000) % 1000,
-        "bit": told(bit, rng, epsilon),
-    }
+    return lambda bit, rng: {"ms": int(time.time() * 1000) % 1000, "bit": told(bit, rng, epsilon)}
 
 
 def counter(epsilon: float) -> Mechanism:
@@ -63,7 +60,7 @@ def log_line(epsilon: float) -> Mechanism:
 
 
 def batch_numbers(epsilon: float) -> Mechanism:
-    """Calls for many outputs, which carry the number of the call."""
+    """Calls for many outputs, which contain the number of the call."""
     calls = itertools.count()
     return lambda bit, rng, size: np.stack(
         [np.full(size, next(calls)), told_all(bit, rng, size, epsilon)], axis=1
@@ -71,13 +68,10 @@ def batch_numbers(epsilon: float) -> Mechanism:
 
 
 def batch_epochs(epsilon: float) -> Mechanism:
-    """Calls for many outputs, which carry an epoch that goes on after every 5,000 of them."""
+    """Calls for many outputs, which contain an epoch that advances after every 5,000 outputs."""
     outputs = itertools.count()
     return lambda bit, rng, size: np.stack(
-        [
-            [next(outputs) // 5000 % 7 for _ in range(size)],
-            told_all(bit, rng, size, epsilon),
-        ],
+        [[next(outputs) // 5000 % 7 for _ in range(size)], told_all(bit, rng, size, epsilon)],
         axis=1,
     )
 
@@ -115,7 +109,7 @@ def test_a_leak_is_found_beside_it(drift: str) -> None:
 
 @pytest.mark.parametrize("step", [0.03, *map(later, (0.12, 0.5)), 2.0])
 def test_a_leak_is_found_beside_a_clock_of_any_pace(step: float) -> None:
-    """A rule on values of the clock that are over when draws count found nothing of a bit."""
+    """Regression: a rule on past values of the clock did not detect the leaked bit."""
     calls = itertools.count()
 
     def report(bit: int, rng: Rng) -> dict[str, int]:
@@ -127,7 +121,7 @@ def test_a_leak_is_found_beside_a_clock_of_any_pace(step: float) -> None:
 
 
 def test_noise_that_every_user_gets_for_a_while_is_no_drift() -> None:
-    """Beside a counter, and with a little noise of its own that does not keep the claim."""
+    """The output has a counter too, and little noise of its own, which does not keep the claim."""
     calls = itertools.count()
     noise: list[float] = []
 
@@ -142,7 +136,7 @@ def test_noise_that_every_user_gets_for_a_while_is_no_drift() -> None:
 
 
 def test_an_inverted_sampler_that_jumps_between_calls_is_not_accused() -> None:
-    """On a grid that moves by half a step, for every input."""
+    """The outputs lie on a grid that moves by half a step, for every input."""
     calls = itertools.count()
 
     def moved(x: float, rng: Rng, size: int) -> Any:

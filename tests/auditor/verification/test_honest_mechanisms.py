@@ -1,4 +1,4 @@
-"""Mechanisms of the literature at their exact epsilon: no verdict and no check accuses them."""
+"""Tests that no verdict or check accuses mechanisms of the literature at their exact epsilon."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BEYOND = float(np.maximum(_MASSES - E * np.append(0.0, _MASSES[:-1]), 0.0).sum(
 
 
 def student(x: float, rng: Rng, size: int) -> Any:
-    """Smooth sensitivity in proportion to the data (Nissim, Raskhodnikova and Smith 2007)."""
+    """Student noise of smooth sensitivity (Nissim, Raskhodnikova and Smith 2007)."""
     return x + 2 * x * rng.standard_t(3, size)
 
 
@@ -42,7 +42,7 @@ def student_epsilon(one: float, other: float) -> float:
 
 
 def staircase(x: float, rng: Rng, size: int) -> Any:
-    """Geng and Viswanath 2014, of epsilon 1 and gamma .4, on a grid."""
+    """The staircase mechanism with epsilon 1 and gamma .4, on a grid (Geng and Viswanath 2014)."""
     inner = rng.random(size) < 0.4 / (0.4 + 0.6 / E)
     width = np.where(inner, 0.4 * rng.random(size), 0.4 + 0.6 * rng.random(size))
     steps = rng.geometric(1 - 1 / E, size) - 1 + width
@@ -71,13 +71,13 @@ def exponential_epsilon() -> float:
 
 
 def permute_and_flip(x: int, rng: Rng) -> int:
-    """McKenna and Sheldon 2020."""
+    """Permute-and-flip (McKenna and Sheldon 2020)."""
     gap = utilities(x) - utilities(x).max()
     return next(int(i) for i in rng.permutation(4) if rng.random() < math.exp(gap[i]))
 
 
 def subset(x: int, rng: Rng) -> list[int]:
-    """3 of 8 values (Ye and Barg 2018)."""
+    """Subset selection of 3 of 8 values (Ye and Barg 2018)."""
     others = [i for i in range(8) if i != x]
     inside = rng.random() < 3 * E / (3 * E + 5)
     chosen = [x] * inside + rng.choice(others, 3 - inside, replace=False).tolist()
@@ -91,7 +91,7 @@ def hadamard(x: int, rng: Rng) -> dict[str, int]:
 
 
 def local_hashing(x: int, rng: Rng) -> tuple[int, int]:
-    """Wang et al. 2017, 4 values of the hash, with a seed of its own for every report."""
+    """Local hashing to 4 values, with a separate seed per report (Wang et al. 2017)."""
     seed = int(rng.integers(1 << 30))
     value = int(np.random.default_rng([seed, x]).integers(4))
     honest = rng.random() < E / (E + 3)
@@ -99,25 +99,25 @@ def local_hashing(x: int, rng: Rng) -> tuple[int, int]:
 
 
 def unary(x: int, rng: Rng, size: int) -> Any:
-    """OUE, Wang et al. 2017."""
+    """Optimized unary encoding (Wang et al. 2017)."""
     return (rng.random((size, 6)) < np.where(np.arange(6) == x, 0.5, 1 / (E + 1))).astype(np.uint8)
 
 
 def rappor(word: str, rng: Rng) -> bytes:
-    """A permanent response of two bits a word, as bytes (Erlingsson et al. 2014)."""
+    """A permanent response of two bits per word, as bytes (Erlingsson et al. 2014)."""
     bits = np.isin(np.arange(16), {"a": (1, 9), "b": (2, 13)}[word])
     said = np.where(rng.random(16) < 0.5, rng.random(16) < 0.5, bits)
     return np.packbits(said).tobytes()
 
 
 def snapping(x: float, rng: Rng, size: int) -> Any:
-    """Mironov 2012: a bound of 4, a grid of 1."""
+    """The snapping mechanism with bound 4 and grid 1 (Mironov 2012)."""
     noise = rng.choice([-1.0, 1.0], size) * np.log(rng.random(size))
     return np.clip(np.rint(x + noise), -4.0, 4.0) + 0.0
 
 
 def half_sphere(x: Any, rng: Rng, size: int) -> Any:
-    """As PrivUnit with a cap of half the sphere (Bhowmick et al. 2018)."""
+    """PrivUnit with half of the sphere as cap (Bhowmick et al. 2018)."""
     v = rng.normal(size=(size, 3))
     v /= np.linalg.norm(v, axis=1, keepdims=True)
     side = np.where(rng.random(size) < KEEP, 1.0, -1.0) * np.sign(v @ x)
@@ -125,7 +125,7 @@ def half_sphere(x: Any, rng: Rng, size: int) -> Any:
 
 
 def above_threshold(x: int, rng: Rng) -> list[bool]:
-    """Dwork and Roth 2014, Algorithm 1, of epsilon 1."""
+    """AboveThreshold with epsilon 1 (Dwork and Roth 2014, Algorithm 1)."""
     threshold, said = 1 + rng.laplace(scale=2.0), []
     for query in range(5):
         said.append(bool(x + 0.3 * query + rng.laplace(scale=4.0) >= threshold))
@@ -176,7 +176,7 @@ HONEST: dict[str, Case] = {
 IN_DOUBLES = {"Student's t, scaled to the data"}
 
 
-# Randomizers of thousands of paths.
+# Randomizers with thousands of paths.
 MANY_PATHS = {"staircase", "bounded Laplace", "RAPPOR"}
 
 

@@ -1,4 +1,4 @@
-"""pair_from: the pair worth measuring is found, simple, and found again; calls are bounded."""
+"""Tests of search_pair: it returns a simple pair with a large epsilon in few calls, repeatably."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.verification import ldp_claim
-from fedrec_auditor.auditor.verification.verify import pair_from
+from fedrec_auditor.auditor.verification.verify import search_pair
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 
 
 def pair(randomizer: Any, strategy: Any, epsilon: float = 1.0, delta: float = 0.0) -> list[Any]:
-    return pair_from(
+    return search_pair(
         Sampler.of(randomizer),
         strategy,
         claim=ldp_claim(epsilon, delta),

@@ -1,4 +1,4 @@
-"""Mechanisms of other libraries: the honest are not accused, the faults found are facts.
+"""Mechanisms of other libraries: honest ones are not accused, and reported faults are real.
 
 Optional: pip install '.[peers]'. ``python -m benchmarks.other_mechanisms`` verifies all of them.
 """
@@ -21,7 +21,7 @@ ABSENT = "is not installed: pip install '.[peers]'"
 
 
 def the_case(library: str, name: str, setting: str = "", *, epsilon: float = 1.0) -> Case:
-    """The case of that name and setting whose claim is nearest to ``epsilon``."""
+    """The case of this name and setting whose claim is closest to ``epsilon``."""
     try:
         known = importlib.import_module(f"benchmarks.others.{library}").cases()
     except ImportError:
@@ -42,7 +42,7 @@ def the_case(library: str, name: str, setting: str = "", *, epsilon: float = 1.0
     ],
 )
 def test_honest(library: str, name: str, setting: str, share: float) -> None:
-    """Not refuted, no check failed, and the bound comes near a claim that is attained."""
+    """The claim is not refuted, no check fails, and the bound approaches a tight claim."""
     case = dataclasses.replace(the_case(library, name, setting), samples=10_000)
     found = case.verify()
     assert found.verdict is Verdict.UNSUBSTANTIATED, found
@@ -51,10 +51,10 @@ def test_honest(library: str, name: str, setting: str, share: float) -> None:
 
 
 def test_laplace_in_floating_point() -> None:
-    """Outputs of diffprivlib's Laplace between -1/2 and 1/2 tell 0 from 1 by their last bits.
+    """Outputs of diffprivlib's Laplace in [-1/2, 1/2] distinguish 0 from 1 by their last bits.
 
-    A sum 1 + noise of that size is a multiple of 2^-53, as noise beyond 1/2 is; noise of that size
-    itself is finer.
+    A sum 1 + noise in this range is a multiple of 2^-53, as noise beyond 1/2 is; noise in this
+    range has finer steps.
     """
     case = the_case("diffprivlib", "Laplace", epsilon=0.5)
     rng = np.random.default_rng(1)
@@ -70,10 +70,10 @@ def test_laplace_in_floating_point() -> None:
 
 
 def test_half_balanced_categories() -> None:
-    """ExponentialCategorical spends 0.276 more than it is told to, by its own probabilities.
+    """ExponentialCategorical exceeds its epsilon by 0.276, by its own probabilities.
 
-    It drops the factor of two in its exponent if the normalisers agree with that factor; without
-    it they need not.
+    The class drops the factor of two in its exponent if the normalisers are equal with that factor;
+    without the factor they may differ.
     """
     try:
         dp = diffprivlib.load()

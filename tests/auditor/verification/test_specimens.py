@@ -1,6 +1,6 @@
-"""Every broken randomizer is found, and no honest one is accused: also by fewer draws than usual.
+"""Every broken randomizer is detected, and no honest one is accused, with fewer draws than usual.
 
-By few draws here; at default settings, all of them, in `make calibrate`.
+`make calibrate` tests all randomizers with the default number of draws.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MORE = {
 def draws(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> dict[str, int]:
-    """A 250th of the default, and of pairs a third; more for what only many draws tell."""
+    """Draws: 1/250 of the default, for pairs 1/3; more if only many draws reveal the fault."""
     if request.param == "default settings":
         return {}
     monkeypatch.setattr(verify, "_EXAMPLES", 20)
@@ -46,7 +46,7 @@ def check_honest(randomizer: Randomizer, claim: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", RANDOMIZERS)
 def test_broken_ones_are_found(name: str, draws: dict[str, int]) -> None:
     specimen = RANDOMIZERS[name]
-    # A few draws may miss by chance.
+    # A few draws may miss the fault by chance.
     found = (verify_ldp(specimen.broken, seed=seed, **specimen.claim, **draws) for seed in range(2))
     assert any(map(accused, found)), specimen.mistake
 

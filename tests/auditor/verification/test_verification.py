@@ -1,4 +1,4 @@
-"""A verification in words: every number that is said follows from the verification."""
+"""Tests of the description of a verification: its numbers are those of the verification."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _found(epsilon: float, lower: float, **more: Any) -> Verification:
 
 
 def _entry(text: str, label: str) -> str:
-    """What stands under ``label``, its lines joined."""
+    """The text under ``label``, with its lines joined."""
     found = re.search(rf"^  {label} +(.*(?:\n {{12}}.*)*)", text, re.MULTILINE)
     return re.sub(r"\n +", " ", found[1])
 
@@ -69,12 +69,12 @@ def test_an_output_too_rare_for_a_double_is_not_called_impossible() -> None:
         input_a="0", input_b="1", output="o", probability_a=math.inf, probability_b=0.0
     )
     said = _entry(str(_found(2000.0, 1500.0, witness=witness)), "ratio")
-    assert said.startswith("e^1500, of numbers that no double holds")
+    assert said.startswith("e^1500; the probabilities underflow")
 
 
 def test_at_a_delta_too_it_is_not() -> None:
     witness = Witness(input_a="0", input_b="1", output="o", probability_a=0.5, probability_b=0.0)
-    assert ratio(witness, 1e-5, 1086.0).startswith("e^1086, of numbers that no double holds")
+    assert ratio(witness, 1e-5, 1086.0).startswith("e^1086; the probabilities underflow")
     assert ratio(witness, 1e-5, math.inf) == "infinite"
 
 
@@ -98,7 +98,7 @@ def test_a_measurement_says_its_confidence_and_draws_and_what_is_sure() -> None:
     text = str(found)
     assert text.startswith("False: epsilon 0.1 at delta 0 is refuted")
     assert f"{found.samples:,} draws, at confidence 0.95" in _entry(text, "how")
-    sure = f" as seen, at least {math.exp(found.epsilon_lower):.6g} at this confidence; "
+    sure = f" as measured, at least {math.exp(found.epsilon_lower):.6g} at this confidence; "
     assert sure in _entry(text, "ratio")
     assert "times the claim" in _entry(text, "bound")
 

@@ -1,4 +1,4 @@
-"""verify_ldp: the exact path, the sampled path, and what is refused."""
+"""Tests of verify_ldp: the exact method, the measurement, and refused arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_exact_paths() -> None:
     assert math.isinf(broken.epsilon_lower)
     assert min(broken.witness.probability_a, broken.witness.probability_b) == 0.0
     report = verify_ldp(OneCoordinate(epsilon=2.5, dimension=30), epsilon=2.5, samples=1_000)
-    assert report.verdict is Verdict.UNSUBSTANTIATED  # its vectors are too many to try them all
+    assert report.verdict is Verdict.UNSUBSTANTIATED  # it has too many vectors to try them all
     assert report.epsilon_lower == pytest.approx(2.5)
 
 
@@ -72,7 +72,7 @@ def test_a_list_is_the_domain_of_a_law_without_one_and_a_part_of_one_proves_noth
 
 
 def test_p_over_q_alone_is_not_enough() -> None:
-    """p/q = e, as the DPLCF paper asks, but (1-q)/(1-p) = 3.44: not 1-private."""
+    """p/q = e, as the DPLCF paper requires, but (1-q)/(1-p) = 3.44: not 1-private."""
     p = 0.8
     found = verify_ldp(BitFlip(p, p / math.e), epsilon=1.0, samples=1_000)
     assert found.verdict is Verdict.VIOLATED
@@ -188,7 +188,7 @@ def test_a_shape_that_tells_the_input_refutes_any_claim() -> None:
 
 
 def test_an_accusation_is_measured_twice() -> None:
-    """A bound at confidence 1/2 of a tight mechanism is above the truth in half of the runs."""
+    """A tight mechanism's bound at confidence 1/2 exceeds the true epsilon in half of the runs."""
     accused = [
         verify_ldp(response, epsilon=1.0, samples=2_000, confidence=0.5, seed=seed).verdict
         for seed in range(30)
@@ -201,7 +201,7 @@ def test_an_accusation_is_measured_twice() -> None:
 def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
     as_list: bool, sized: bool
 ) -> None:
-    """An input that is wiped after its first use would look as if it leaked nothing."""
+    """Otherwise a callable that wipes its input after the first use would seem to leak nothing."""
 
     def sent(value: Any, rng: np.random.Generator, size: int) -> Any:
         bits = np.where(rng.random(size) < 0.9, value[0], 1 - value[0])
@@ -219,19 +219,16 @@ def test_what_a_call_writes_into_its_input_does_not_reach_the_next(
     assert [int(value[0]) for value in inputs] == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("width", "draws"),
-    [(200, 100_000), later(30_000, 10_000)],
-)
+@pytest.mark.parametrize(("width", "draws"), [(200, 100_000), later(30_000, 10_000)])
 def test_wide_outputs_are_drawn_less_often(width: int, draws: int) -> None:
-    """As many as of narrow ones would take hours where a whole user's upload is drawn."""
+    """The number of draws for narrow outputs would take hours for whole uploads of a user."""
     report = np.zeros(width, dtype=np.int8)
     found = verify_ldp(lambda x, rng: report, epsilon=1.0, trace=False)
     assert found.samples == 2 * draws
 
 
 def test_noise_that_can_be_foretold_refutes_what_is_proved_of_its_distribution() -> None:
-    """A law that keeps its claim says nothing of code that draws it from one seed for ever."""
+    """The stated distribution is irrelevant if the code always draws it from the same seed."""
     flip = BitFlip.symmetric(1.0)
 
     def sample(bit: int, rng: np.random.Generator, size: int) -> Any:
@@ -271,7 +268,7 @@ def test_an_output_that_rules_an_input_out_is_the_verdict() -> None:
 
 
 def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
-    """Support is then counted: the law calls possible what the code never gives."""
+    """Support is then counted: the distribution allows outputs that the code never returns."""
 
     def sample(x: int, rng: np.random.Generator, size: int) -> Any:
         return np.where(rng.random(size) < 0.3, 0, x)
@@ -285,10 +282,10 @@ def test_a_law_that_the_samples_do_not_follow_is_not_asked_about_them() -> None:
 
 
 def test_outputs_that_numpy_does_not_read_by_itself() -> None:
-    """Tensors that record gradients, bytes that are no ASCII, and nothing at all."""
+    """Tensors with gradients, bytes outside of ASCII, and empty outputs."""
 
     class Tensor:
-        """What torch's tensors do."""
+        """A stand-in for a torch tensor with a gradient."""
 
         def __init__(self, values: Any) -> None:
             self.values = values
@@ -325,7 +322,7 @@ def test_whole_numbers_may_come_as_floats() -> None:
 
 
 def test_outputs_of_many_values_that_hardly_repeat_are_fitted() -> None:
-    """A hundred flips have 2^100 outputs: no cell of the check of fit has any draws."""
+    """A hundred flips have 2^100 outputs, so no cell of the fit check has draws."""
     flips = Repeated(BitFlip.symmetric(1.0), count=100)
     found = verify_ldp(flips, epsilon=47.98, delta=1e-3, samples=1_000)
     assert found.checks[0].name == "fit to the claimed distribution"
@@ -349,7 +346,7 @@ def test_outputs_are_bounded_by_the_draws_that_are_asked_for(
 
 
 class Clock:
-    """Time that passes only where a callable takes it."""
+    """A clock that advances only when a callable takes time."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -382,12 +379,12 @@ def test_calls_of_a_large_cost_of_their_own_are_fewer_and_said_to_be(
     found = verify_ldp(slow, epsilon=claimed, seconds=60.0)
     assert found.verdict == ("VIOLATED" if claimed < 0.5 else "UNSUBSTANTIATED")
     assert clock.passed < 72.0
-    assert ("so each was for 512 outputs" in found.method) is (cost > 100 * each)
+    assert ("so each call was for 512 outputs" in found.method) is (cost > 100 * each)
 
 
 def test_seconds_bound_the_look_for_clocks_of_calls_that_are_slow(clock: Clock) -> None:
     def slow(x: int, rng: np.random.Generator, size: int) -> Any:
-        clock.now += 0.5  # a call, however many outputs it gives
+        clock.now += 0.5  # seconds per call, for any number of outputs
         return response(x, rng, size)
 
     with pytest.raises(InputError, match=r"4096 draws.*a call for 512 takes 0\.5 s. Give 48"):
@@ -418,7 +415,7 @@ def test_seconds_bound_the_checks_and_the_search_too(
 def test_all_planned_draws_are_made_and_count_however_long_they_take(
     clock: Clock, later: float
 ) -> None:
-    """The same answer as by so many samples, whatever the load does once the number is fixed."""
+    """The result equals that of this number of samples, for any load after the timed draws."""
     calls = 0
 
     def slower(x: int, rng: np.random.Generator) -> int:
@@ -430,7 +427,7 @@ def test_all_planned_draws_are_made_and_count_however_long_they_take(
     words = {"epsilon": 1.0, "trace": False}
     found = verify_ldp(slower, seconds=60.0, **words)
     assert found.epsilon_lower > 0.5
-    said = re.search(r"; 60 seconds became ([\d,]+) draws of an input", found.method)
+    said = re.search(r"; 60 seconds became ([\d,]+) draws per input", found.method)
     assert said is not None
     count = int(said[1].replace(",", ""))
     again = verify_ldp(slower, samples=count, **words)
@@ -438,7 +435,7 @@ def test_all_planned_draws_are_made_and_count_however_long_they_take(
 
 
 def test_no_clock_is_looked_at_where_no_time_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that jumps changes no answer; tracing has one of its own."""
+    """A jumping clock does not change the result; tracing has a clock of its own."""
     calm = verify_ldp(response, epsilon=1.0, samples=2_000, trace=False)
     jumps = iter(range(0, 10**9, 10**6))
     monkeypatch.setattr(time, "perf_counter", lambda: next(jumps))
@@ -465,14 +462,14 @@ def fair_bits(rng: np.random.Generator, size: int) -> Any:
 
 
 def two_entries(x: int, rng: np.random.Generator, size: int) -> Any:
-    """Two responses at epsilon 1 among fair bits: together they show 2."""
+    """Two randomized responses at epsilon 1 among fair bits: together their epsilon is 2."""
     bits = fair_bits(rng, size)
     bits[:, 2], bits[:, 5] = response(x, rng, size), response(x, rng, size)
     return bits
 
 
 def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
-    """A response at epsilon 1 that no entry shows by itself."""
+    """A randomized response at epsilon 1, as exclusive or: no single entry reveals it."""
     bits = fair_bits(rng, size)
     bits[:, 6] = bits[:, 1] ^ response(x, rng, size)
     return bits
@@ -491,7 +488,7 @@ def exclusive_or(x: int, rng: np.random.Generator, size: int) -> Any:
 def test_an_event_is_one_of_few_entries(
     randomizer: Any, epsilon: float, entries: set[int], samples: int
 ) -> None:
-    """Of so few draws a rule on all entries may look as good: one seed in three tells it so."""
+    """With few draws a rule on all entries may seem as good, as with one seed in three."""
     named, shown = [], []
     for seed in range(4):
         found = verify_ldp(
@@ -506,7 +503,7 @@ def test_an_event_is_one_of_few_entries(
 
 
 class WarmsUp:
-    """Sends its input as it is in its first call."""
+    """A randomizer that returns its input without noise in its first call."""
 
     def __init__(self) -> None:
         self.warm = False

@@ -1,6 +1,6 @@
-"""The event that a verification prints has the probabilities that it prints, in every mode.
+"""Tests that the printed event of a verification has the printed probabilities, in every mode.
 
-The probabilities are computed here from laws that scipy states, by quadrature or enumeration.
+The tests compute the probabilities from scipy's distributions, by quadrature or enumeration.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def nothing(x: int) -> dict[float, float]:
 
 @dataclass(frozen=True)
 class Case:
-    """A randomizer of 0 and 1, with the atoms and the density that its numbers have."""
+    """A randomizer of 0 and 1, with the atoms and the density of its outputs."""
 
     function: Callable[..., Any]
     density: Callable[[int, float], float]
@@ -47,7 +47,7 @@ class Case:
         return math.inf if p and not q else math.log(p / q) if p else -math.inf
 
     def between(self, x: int, low: float, high: float) -> float:
-        """The mass of the density between two numbers."""
+        """Probability between two numbers by the density."""
         ends = [e for e in (*self.ends, *np.linspace(-40.0, 40.0, 17)) if low < e < high]
         edges = sorted({max(low, -40.0), min(high, 40.0), *ends})
         return math.fsum(
@@ -56,7 +56,7 @@ class Case:
         )
 
     def chance(self, x: int, words: str, a: int, b: int) -> float:
-        """The probability of an event in words."""
+        """Probability of an event that is given in words."""
         atoms = self.atoms(x)
         if found := re.fullmatch(rf"in \(({NUMBER}), ({NUMBER})\)", words):
             low, high = map(float, found.groups())
@@ -68,7 +68,7 @@ class Case:
         return atoms[float(words)]
 
     def likelier(self, x: int, epsilon: float, a: int, b: int) -> float:
-        """The mass of all that is likelier under a than under b by more than e^epsilon."""
+        """Probability of the outputs with a ratio of a to b above e^epsilon."""
 
         def above(y: float) -> float:
             return min(max(self.log_ratio(y, a, b), -1e3), 1e3 + 1.0) - epsilon
@@ -119,8 +119,7 @@ CASES = {
     "laplace": Case(lambda x, rng: x + rng.laplace(), around(stats.laplace)),
     "normal": Case(lambda x, rng: x + rng.normal(), around(stats.norm)),
     "two scales": Case(
-        lambda x, rng: x + rng.laplace(0, 1 - 0.5 * x),
-        lambda x, y: float(LAPLACES[x].pdf(y)),
+        lambda x, rng: x + rng.laplace(0, 1 - 0.5 * x), lambda x, y: float(LAPLACES[x].pdf(y))
     ),
     "two deviations": Case(
         lambda x, rng: rng.normal(0, 1 + x), lambda x, y: float(NORMALS[x].pdf(y))
@@ -147,7 +146,7 @@ CASES = {
 
 
 def shown(case: Case, witness: Witness | None) -> list[float]:
-    """The probabilities that the event of a witness has, under its first input and its second."""
+    """Probabilities of a witness's event under its first and its second input."""
     assert witness is not None
     a, b = int(witness.input_a), int(witness.input_b)
     if found := re.fullmatch(r"the (\d+) of \d+ outputs that speak most[^:]*", witness.output):
@@ -219,7 +218,7 @@ def test_of_a_sample(name: str) -> None:
     found = verify_ldp(case.function, epsilon=0.1, samples=20_000, trace=False)
     witness = found.witness
     assert witness is not None
-    counts = re.match(r"shares seen: (\d+) of (\d+) draws against (\d+) of (\d+)", witness.note)
+    counts = re.match(r"measured shares: (\d+) of (\d+) draws against (\d+) of (\d+)", witness.note)
     assert counts is not None
     right, n, wrong, m = map(int, counts.groups())
     assert stated(witness) == [right / n, wrong / m]
@@ -231,7 +230,7 @@ def test_of_a_sample(name: str) -> None:
 
 
 def said(case: Case, x: int, words: str) -> float:
-    """The probability of a sampled event on the output."""
+    """Probability of a sampled event of the output."""
     atoms = case.atoms(x)
     if found := re.fullmatch(r"output in \{(.*)\}", words):
         return sum(atoms[float(y)] for y in found[1].split(", "))

@@ -1,4 +1,4 @@
-"""The estimators."""
+"""Tests of the estimators."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_all_limits_hold_together() -> None:
         p, q = (np.where(band.above, stats.norm.sf(x), stats.norm.cdf(x)) for x in shifted)
         misses += bool(((band.low > p) | (band.high < q)).any())
     assert stats.binomtest(misses, runs, 0.2, "greater").pvalue > 1e-6
-    assert misses > 0.02 * runs  # a band that never misses is wider than it says
+    assert misses > 0.02 * runs  # a band that never misses is wider than it states
 
 
 def test_the_curve_and_the_renyi_divergence_stay_below_the_truth() -> None:
@@ -130,10 +130,10 @@ def test_the_curve_is_that_of_the_bounds(delta: float) -> None:
     assert curve.delta(bound.epsilon) == pytest.approx(delta, abs=1e-12)
 
 
-# The black-box measurement: how tight it is, what it finds, what it costs, what it says.
+# The black-box measurement: tightness, leaks that it detects, cost and description.
 #
-# Whether it holds at its confidence is simulated in tests/calibration/test_verification.py; that
-# its limit does is enumerated in tests/auditor/worlds/test_guesses.py.
+# Its confidence is simulated in tests/calibration/test_verification.py; the confidence of its limit
+# is enumerated in tests/auditor/worlds/test_guesses.py.
 
 RESPONSE = response(1.0)
 
@@ -156,7 +156,7 @@ def measured(
     )
 
 
-# The figures of the issue: ours over the limit at a million draws a world.
+# Our bound over the limit at a million draws per world, as in the issue.
 WANTED = dict(zip((case.name for case in CASES), (0.98, 0.98, 0.98, 0.94, 0.97), strict=True))
 
 
@@ -167,7 +167,7 @@ def test_tight_at_a_million_draws(case: Case) -> None:
 
 
 def test_the_limits_are_those_that_were_published() -> None:
-    """L_CP at n = 1e4 and 1e6, worked out by others for the same five."""
+    """The limits L_CP at n = 1e4 and 1e6 equal published ones for the same five mechanisms."""
     published = {
         10_000: (0.955, 3.852, 0.939, 2.167, 7.431),
         1_000_000: (0.996, 3.985, 0.994, 3.345, 12.05),
@@ -177,11 +177,7 @@ def test_the_limits_are_those_that_were_published() -> None:
             assert case.limit(n) == pytest.approx(limit, abs=0.002), case.name
 
 
-@pytest.mark.parametrize(
-    "seeds",
-    [(0,), later((1, 2, 3, 4, 5))],
-    ids=["one split", "more splits"],
-)
+@pytest.mark.parametrize("seeds", [(0,), later((1, 2, 3, 4, 5))], ids=["one split", "more splits"])
 @pytest.mark.parametrize(
     "protocol",
     [
@@ -195,9 +191,9 @@ def test_the_limits_are_those_that_were_published() -> None:
 def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
     protocol: protocols.Protocol, seeds: tuple[int, ...]
 ) -> None:
-    """Of the rules that compete on a split, the luckiest is worth 0.83 to 0.94 at times.
+    """The rule that is best by chance on a split sometimes reaches only 0.83 to 0.94 of the limit.
 
-    Rules are held to the limit at expected counts, so that no luck of counting is in the share.
+    Rules are compared with the limit at expected counts, so that the share has no random error.
     """
     worlds = Sampler.of(protocol.call).worlds([0, 1])
     fresh = [protocol.call(x, np.random.default_rng(x), 80_000) for x in (0, 1)]
@@ -206,7 +202,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
         chosen = select_rules(worlds, Request(100_000, 0.0, 0.05), selecting, judging=judging)
         rule, share = chosen.rules[0]
         assert share == 1.0 - RARE
-        draws = sum(chosen.left(worlds, 100_000))
+        draws = sum(chosen.count_remaining(worlds, 100_000))
         one, other = (rule.count(fresh[world]) * draws // 160_000 for world in chosen.pair)
         counts = GuessCounts(
             draws=draws,
@@ -218,7 +214,7 @@ def test_wide_outputs_come_near_the_limit_of_their_likelihood_ratio(
 
 
 def test_levels_are_those_of_the_outputs_drawn() -> None:
-    """The most that the levels allow any test, their total variation, is what one rule reaches."""
+    """One rule reaches the limit of any test on the levels: their total variation."""
     for protocol, guessed in (
         (protocols.unary("OUE", 10, 1.0), lambda o: o[:, 0] > o[:, 1]),
         (protocols.local_hashing("OLH", 10, 1.0), lambda o: o[:, 0] > o[:, 1]),
@@ -237,13 +233,13 @@ def noise_of_two_sizes(x: int, rng: np.random.Generator, size: int) -> Any:
 
 
 def between_lines(x: int, rng: np.random.Generator, size: int) -> Any:
-    """Uniform on [0, 8), with more on the even or on the odd units: no half-line shows it."""
+    """Uniform on [0, 8), with more mass on even or odd units: no half-line distinguishes them."""
     unit = 2 * rng.integers(4, size=size) + (rng.random(size) < (rate(1.0) if x else rate(-1.0)))
     return unit + rng.random(size)
 
 
 def parity(x: int, rng: np.random.Generator, size: int) -> Any:
-    """The product of two entries' signs tells the input with odds e^2; no one entry does."""
+    """The product of two entries' signs reveals the input with odds e^2; no single entry does."""
     output = rng.normal(size=(size, 6))
     sign = np.where(rng.random(size) < rate(2.0), 1, -1) * (2 * x - 1)
     output[:, 4] = np.abs(output[:, 4]) * np.sign(output[:, 1]) * sign
@@ -288,12 +284,12 @@ def test_leaks_are_found_whatever_form_they_have(randomizer: Randomizer, least: 
 
 
 def leaking(share: float, of: Randomizer = RESPONSE) -> Randomizer:
-    """Says its input in a word of its own, this seldom."""
+    """Rarely (with this probability) outputs a word that reveals its input."""
     return lambda x, rng, size: np.where(rng.random(size) < share, 2 + x, of(x, rng, size))
 
 
 def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
-    """Laplace noise clipped at 8, which one output in 3,000 shows."""
+    """Laplace noise clipped at 8, which one output in 3,000 reaches."""
     return 0.5 * x + np.clip(rng.laplace(size=size), -8.0, 8.0)
 
 
@@ -316,7 +312,7 @@ def clipped_noise(x: int, rng: np.random.Generator, size: int) -> Any:
 def test_a_rare_certain_leak_is_not_hidden_by_a_common_harmless_ratio(
     randomizer: Randomizer, samples: int, least: float
 ) -> None:
-    """The ratio of the rest is e: what shows more is the leak."""
+    """The ratio of all other outputs is e, so a larger bound is due to the leak."""
     assert measured(randomizer, samples=samples).epsilon > least
 
 
@@ -362,7 +358,7 @@ def test_wide_outputs_are_drawn_in_small_blocks(monkeypatch: pytest.MonkeyPatch)
         sizes.append(size)
         return np.zeros((size, 1_100), dtype=np.int8)
 
-    measured(wide, samples=140)  # a split of 70 of each
+    measured(wide, samples=140)  # a split of 70 per world
     assert max(sizes) <= 64
 
 
@@ -373,8 +369,8 @@ def test_the_witness_says_what_was_seen() -> None:
     assert witness.output == f"output in {{{witness.input_a}}}"
     assert witness.probability_a == pytest.approx(rate(1.0), abs=0.01)
     assert witness.probability_b == pytest.approx(rate(-1.0), abs=0.01)
-    assert "shares seen" in witness.note
-    assert f"guessed on output in {{{witness.input_b}}} too" in witness.note
+    assert "measured shares" in witness.note
+    assert f"guessed on output in {{{witness.input_b}}}" in witness.note
     nothing = measured(lambda x, rng, size: np.zeros(size))
     assert (nothing.epsilon, nothing.witness) == (0.0, None)
 
@@ -420,26 +416,26 @@ def test_a_guess_counts_what_its_table_says() -> None:
     ],
 )
 def test_outcomes_are_told_apart_and_others_are_none(outputs: np.ndarray) -> None:
-    outcome = Outcome.seen(outputs, 100)
+    outcome = Outcome.of_sample(outputs, 100)
     rows = [str(row) for row in outputs.tolist()]
     positions = outcome.of(outputs)
-    assert [outcome.shown[position][0] for position in positions] == rows
+    assert [outcome.labels[position][0] for position in positions] == rows
     assert outcome.words(positions[0] - 0.5, positions[0] + 0.5) == f"output in {{{rows[0]}}}"
-    assert Outcome.seen(outputs, 1) is None
+    assert Outcome.of_sample(outputs, 1) is None
     if outputs.dtype.kind in "iU":
         other = np.array([99]) if outputs.dtype.kind == "i" else np.array(["zz"])
         assert outcome.of(other).tolist() == [-1]
 
 
 def test_rounding_makes_no_outcome() -> None:
-    """0.1 + 0.2 and 0.3 differ in the last bit only: which bits come is checked elsewhere."""
+    """0.1 + 0.2 and 0.3 differ in the last bit only; low-order bits have a check of their own."""
     values = np.array([0.1 + 0.2, 0.3, 1.0, 1.0 + 2**-52])
     assert len(cuts_between(values)) == 1
     assert histogram(values, cuts_between(values)).tolist() == [2, 2]
 
 
 def test_thin_tails_do_not_win_by_luck() -> None:
-    """Of 30 splits of Laplace noise, each selects a rule worth 0.85 of 1 at expected counts."""
+    """On each of 30 splits of Laplace noise, the rule reaches 0.85 of epsilon 1 in expectation."""
     budget = SampleBudget(draws=180_000, delta=0.0, alpha=0.05)
     worlds = Sampler.of(lambda x, rng, size: x + rng.laplace(size=size)).worlds([0, 1])
     for seed in range(30):

@@ -1,4 +1,4 @@
-"""Answers that are no arrays, read by field or whole."""
+"""Tests of answers that are not arrays, read by field or as a whole."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ EVENTS = {
     "null": "output = ",
     "ragged": "output[1] = ",
     "absent keys": "output.",
-    "numbers in text": "",  # a cut of the number, or of what is learnt of its bits
+    "numbers in text": "",  # a cut of the number, or of a statistic learned from its bits
     "a NUL at the end": "output = 'word",
     "bytes with a NUL": "output = b'word",
     "the sign of a zero": "output.n = ",
     "a number's spelling": "output = '0.5",
     "values behind commas": "output piece 1 = ",
     "a query": "output piece 3 = ",
-    "a line of a log": "output piece ",  # 4 from the front, or the last one
+    "a line of a log": "output piece ",  # 4 from the start, or the last one
     "XML": "output piece 5 = ",
     "behind any number of words": "output piece -1 = ",
     "text in a dictionary": "output.message piece 1 = ",
@@ -148,7 +148,7 @@ def test_numbers_and_plain_words_are_left_alone() -> None:
 
 @pytest.mark.parametrize("odd", [None, [], [0, 0], "none", math.nan])
 def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
-    """Eight answers an input decided on the form: half of the seeds then ended as bad input."""
+    """Regression: eight answers per input set the form; half of the seeds ended as bad input."""
 
     def report(x: int, rng: Rng) -> Any:
         answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
@@ -161,7 +161,7 @@ def test_a_form_that_comes_seldom_is_an_event(odd: Any) -> None:
 
 @pytest.mark.parametrize("odd", [None, [0, 0], "none", math.nan, RuntimeError()])
 def test_a_form_that_nobody_had_seen_is_an_event(odd: Any) -> None:
-    """Rarer than what the first answers show: it ended as bad input."""
+    """Regression: a form too rare for the first answers ended as bad input."""
 
     def report(x: int, rng: Rng) -> Any:
         answer = [said(x, rng, 0.5)] if isinstance(odd, list) else said(x, rng, 0.5)
@@ -252,7 +252,7 @@ def test_what_is_read() -> None:
     rows = fields.read([{"a": 1, "b": "2.50"}, {"a": True}, {"z": 7}, {"z": 8}])
     assert rows[0, :5].tolist() == [3.0, 1.0, 0.0, 4.0, 2.5]
     assert rows[1, :4].tolist() == [2.0, 1.0, 0.0, 0.0]
-    assert rows[0, 11] != rows[1, 11] == 0.0  # the order of one key is none
+    assert rows[0, 11] != rows[1, 11] == 0.0  # a single key has no order
     assert rows[2, -1] != rows[3, -1] != 0.0
     assert rows[0, -1] == 0.0
     assert [fields.value(rows[0], column) for column in (0, 3, 6)] == ["1", "'2.50'", "absent"]
@@ -268,13 +268,13 @@ def test_what_is_read() -> None:
 
 
 def test_bytes_that_look_like_a_number_with_a_separator_are_read() -> None:
-    """Regular expressions take \\x1c as a space; ``float`` does not."""
+    """Regular expressions treat \\x1c as a space; ``float`` does not."""
     fields = Fields.of([b"8\x1c", b"1 "])
     assert fields.read([b"8\x1c", b"1 "])[:, 1].tolist() == [0.0, 1.0]
 
 
 def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 3)
+    monkeypatch.setattr(module, "MAX_KEPT", 3)
     whole, by_field = Fields(), Fields.of([{"a": "x y"}])
     words = whole.read([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 3}, {"a": 4}])
     assert [whole.answer(word) for word in words[[2, 3, 4]]] == [{"a": 1}, {"a": 3}, {"a": 4}]
@@ -282,7 +282,7 @@ def test_the_last_answers_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) 
         whole.answer(words[1])
     rows = by_field.read([{"a": "one"}, {"a": "two"}, {"a": "three"}, {"a": "four"}])
     assert [by_field.value(row, 0) for row in rows[[0, 3]]] == ["a text", "'four'"]
-    assert len(whole.kept) == len(by_field.kept) == 3
+    assert len(whole.originals) == len(by_field.originals) == 3
 
 
 KEPT = 1 / (1 + math.exp(-3.0))
@@ -306,8 +306,7 @@ LAWS = {
         log_prob=lambda answer, x: chance(answer is None, x),
     ),
     "text beside numbers": Density(
-        sample=lambda x, rng: ("bit", said(x, rng)),
-        log_prob=lambda answer, x: chance(answer[1], x),
+        sample=lambda x, rng: ("bit", said(x, rng)), log_prob=lambda answer, x: chance(answer[1], x)
     ),
     "a salt beside an array": Density(
         sample=lambda x, rng: {"salt": salt(rng), "bits": np.array([said(x, rng)])},
@@ -335,8 +334,7 @@ def test_a_witness_names_the_field() -> None:
 
 def test_a_law_that_the_structures_do_not_follow_is_not_believed() -> None:
     wrong = Density(
-        sample=lambda x, rng: {"bit": int(rng.random() < 0.5)},
-        log_prob=LAWS["dictionary"].log_prob,
+        sample=lambda x, rng: {"bit": int(rng.random() < 0.5)}, log_prob=LAWS["dictionary"].log_prob
     )
     found = verify_ldp(wrong, epsilon=2.0, samples=2_000, inputs=[0, 1])
     assert [check.name for check in found.faults] == ["fit to the claimed distribution"]
@@ -344,7 +342,7 @@ def test_a_law_that_the_structures_do_not_follow_is_not_believed() -> None:
 
 
 def test_densities_in_structures_are_no_probabilities() -> None:
-    """At delta 0 their ratio is searched; at delta > 0 their sum says nothing: measured."""
+    """At delta 0 their ratio is searched; at delta > 0 their sum is meaningless, so draws count."""
     law = Density(
         sample=lambda x, rng: {"noisy": x + rng.laplace(scale=1e4), "user": None},
         log_prob=lambda answer, x: -abs(answer["noisy"] - x) / 1e4 - math.log(2e4),
@@ -368,7 +366,7 @@ def test_all_structures_can_be_listed() -> None:
 
 def test_what_cannot_be_spelt_is_refused_with_a_hint() -> None:
     law = Density(sample=lambda x, rng: {"bit": object()}, log_prob=lambda answer, x: 0.0)
-    with pytest.raises(InputError, match=r"got dict\. Return an encoding of it"):
+    with pytest.raises(InputError, match=r"got dict\. Return an encoding of the output"):
         verify_ldp(law, epsilon=1.0, inputs=[0, 1])
 
 
@@ -416,7 +414,7 @@ class Report(NamedTuple):
 
 
 def test_a_law_is_asked_about_answers_as_they_came() -> None:
-    """A named tuple was made a plain one, which has no names."""
+    """Regression: a named tuple was converted to a plain tuple, which has no names."""
     law = Density(
         sample=lambda x, rng: Report(said(x, rng), None),
         log_prob=lambda answer, x: chance(answer.bit, x),

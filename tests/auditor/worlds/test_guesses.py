@@ -1,4 +1,4 @@
-"""Counts of guesses, their limits, and what they show."""
+"""Tests of counts of guesses, their confidence limits, and the bounds on epsilon."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.auditor.worlds.estimators.base import FEWEST_SAMPLES
+from fedrec_auditor.auditor.worlds.estimators.base import MIN_SAMPLES
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.guesses import (
     GuessCounts,
     clopper_pearson_lower,
     clopper_pearson_upper,
+    count_tosses,
     event_epsilon,
     expected_epsilon,
     failure_mass,
     joint_binomial_epsilon,
-    tosses,
 )
 from fedrec_auditor.auditor.worlds.selection import RARE, split_size
 
@@ -48,11 +48,11 @@ ALPHA = 0.05
 
 
 def misses(epsilon: float, delta: float, share: float, draws: int, *, both: bool) -> float:
-    """Probability of a bound above ``epsilon``, exactly, for the worst law of ``epsilon, delta``.
+    """Exact probability of a bound above ``epsilon``, for the worst (epsilon, delta) distribution.
 
-    Of the outputs that delta does not reveal, ``share`` are guessed (the others abstained on) and
-    right with probability e^eps / (1 + e^eps). Revealed ones are guessed rightly, of both inputs
-    or, by a guesser of one, of that input alone.
+    A ``share`` of the outputs that delta does not reveal is guessed, rightly with probability
+    e^eps / (1 + e^eps); the rule abstains on the rest. Revealed outputs of both inputs are guessed
+    rightly, or, if the rule guesses one input only, those of that input.
     """
     right = share * (1 - delta) / (1 + math.exp(-epsilon)) + (delta if both else delta / 2)
     wrong = share * (1 - delta) / (1 + math.exp(epsilon))
@@ -84,9 +84,10 @@ def test_the_bound_is_above_the_truth_no_more_often_than_stated(
 
 
 def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> float:
-    """The same by enumeration, where the coin shows the first world with chance ``coin``.
+    """Exact probability as of ``misses``, by enumeration, for a coin with probability ``coin``.
 
-    Randomized response, of which delta reveals its input: right and wrong guesses of each world.
+    The mechanism is randomized response, which reveals its input with probability delta. The counts
+    are right and wrong guesses of each world.
     """
     told, p = (1 - delta) / (1 + math.exp(-epsilon)) + delta, (1 - delta) / (1 + math.exp(epsilon))
     law = stats.multinomial(
@@ -106,7 +107,7 @@ def _misses_by_coin(epsilon: float, delta: float, coin: float, draws: int) -> fl
 def test_it_holds_for_any_coin(coin: float, epsilon: float, delta: float) -> None:
     missed = _misses_by_coin(epsilon, delta, coin, 11)
     assert missed <= ALPHA + 1e-9
-    assert missed > 0.01 or delta or epsilon > 1  # of eleven draws few show so much
+    assert missed > 0.01 or delta or epsilon > 1  # eleven draws rarely give such a bound
 
 
 @given(
@@ -132,9 +133,9 @@ def test_of_millions_of_guesses_only_likely_counts_are_summed() -> None:
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_coin_leaves_enough_of_either_side(n: int, m: int) -> None:
-    draws, share = tosses(n, m)
+    draws, share = count_tosses(n, m)
     assert share == pytest.approx(n / (n + m))
-    assert stats.binom.sf(n, draws, share) < 3e-3  # of few, Poisson's tail is longer
+    assert stats.binom.sf(n, draws, share) < 3e-3  # for few draws, Poisson's tail is longer
     assert stats.binom.sf(m, draws, 1 - share) < 3e-3
     if min(n, m) > 1_000:
         assert stats.binom.sf(n, draws, share) + stats.binom.sf(m, draws, 1 - share) < 1e-4
@@ -191,7 +192,7 @@ def test_the_foreseen_bound_is_the_bound(right: int, odds: float, alpha: float) 
 
 
 def test_no_counts_show_more_than_the_largest() -> None:
-    """All counts of right and wrong guesses among all draws of a small sample."""
+    """Enumerates all counts of right and wrong guesses in a small sample."""
     for delta in (0.0, 0.05):
         most = JointBinomial().largest(30, delta=delta, confidence=1 - ALPHA)
         draws = 2 * (30 - split_size(30))
@@ -211,7 +212,7 @@ def test_what_is_needed_is_just_enough(epsilon: float, delta: float) -> None:
     estimator, asked = JointBinomial(), {"delta": delta, "confidence": 1 - ALPHA}
     few = estimator.needed(epsilon, **asked)
     assert estimator.largest(few, **asked) > epsilon
-    for fewer in {few - 1, *range(FEWEST_SAMPLES, min(few, 2_000))} - {FEWEST_SAMPLES - 1}:
+    for fewer in {few - 1, *range(MIN_SAMPLES, min(few, 2_000))} - {MIN_SAMPLES - 1}:
         assert estimator.largest(fewer, **asked) <= epsilon
 
 

@@ -1,4 +1,4 @@
-"""Measuring twice, and how many draws it takes."""
+"""Tests of repeated measurement, and of the power of a number of draws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RUNS = 100
 
 
 def leaking(epsilon: float) -> Worlds:
-    """Randomized response of this epsilon, whose answers have a name."""
+    """Randomized response of this epsilon, with words as answers."""
     leak = response(epsilon)
     return replace(worlds_of(leak.a, leak.b), statistic="the answer")
 
@@ -95,9 +95,9 @@ def test_a_claim_that_speaks_of_less_is_no_reason_to_measure_again(estimator: Es
 
 @pytest.mark.calibration
 def test_a_repeated_accusation_is_rarer_than_the_confidence_says(estimator: Estimator) -> None:
-    """A tight, honest mechanism exceeds its claim twice in (1 - 0.6)^2 of all games at most.
+    """A tight, honest mechanism exceeds its claim twice in at most (1 - 0.6)^2 of all games.
 
-    Refused if so many were less likely than 1e-6 at that rate.
+    The test fails if the number of such games has probability below 1e-6 at that rate.
     """
     found = [
         measured(leaking(1.0), 1.0, estimator, samples=400, confidence=0.6, seed=[1, seed])
@@ -120,7 +120,7 @@ def test_the_smaller_bound_of_two_is_told(estimator: Estimator) -> None:
 
 
 def test_the_world_in_which_the_event_is_rare_may_be_either(estimator: Estimator) -> None:
-    """A 0 of world 1 only: the bound is large in one direction, and found in both orders."""
+    """Only world 1 has outputs 0: the bound is large in one direction, in both orders of worlds."""
 
     for rare, draws in enumerate([(coin(0.4), coin(1.0)), (coin(1.0), coin(0.4))]):
         found = measured(worlds_of(*draws), 1.0, estimator)
@@ -141,7 +141,7 @@ def _gaussian(epsilon: float) -> World:
 
 
 def _members() -> Iterator[Any]:
-    """All estimators; all but the default one wait for `make calibrate`."""
+    """All estimators; `make calibrate` alone runs those that are not the default."""
     for name in FAMILIES["estimators"].names():
         member = FAMILIES["estimators"].member(name)()
         marks = () if name == "joint-binomial" else pytest.mark.calibration
@@ -150,7 +150,7 @@ def _members() -> Iterator[Any]:
 
 
 def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator) -> Bound:
-    """Of so many draws of each world, or in one run of so many canaries."""
+    """A bound by this number of draws per world, or of canaries in one run."""
     if isinstance(estimator, OneRun):
         included = rng.random(samples) < 0.5
         scores = np.where(included, world.a(rng, samples), world.b(rng, samples))
@@ -164,7 +164,7 @@ def _bound(estimator: Any, world: World, samples: int, rng: np.random.Generator)
 def test_so_many_draws_refute_half_of_what_is_spent(
     estimator: Any, world: Callable[[float], World], claimed: float
 ) -> None:
-    """Twice as many refute it mostly, a fifth of them hardly ever."""
+    """Twice the number of draws refutes mostly, a fifth of it hardly ever."""
     power = Power.of(claimed, delta=0.0, confidence=0.95, by=estimator)
     needed = power.response if world is _response else power.gaussian
     assert needed is not None
@@ -181,7 +181,7 @@ def test_so_many_draws_refute_half_of_what_is_spent(
 
 
 def test_more_draws_are_needed_of_small_and_of_large_claims() -> None:
-    """A small one is within the noise of counts, of a large one wrong guesses are rare."""
+    """A small claim is within the error of counts; for a large one wrong guesses are rare."""
     small, middle, large = (
         Power.of(epsilon, delta=0.0, confidence=0.95) for epsilon in (0.1, 1.0, 8.0)
     )
@@ -205,13 +205,13 @@ def _finding(samples: int, scope: Scope = TRAINING) -> Finding:
 
 
 def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() -> None:
-    """A thousand of each world do not refute a claim that is far too small."""
+    """A thousand runs per world do not refute a claim that is far too small."""
     few, enough = _finding(2_000), _finding(20_000)
     assert few.verdict is enough.verdict is Verdict.UNSUBSTANTIATED
     (judged,) = with_untested([few], (), {})
     assert judged.verdict is Verdict.INCONCLUSIVE
     assert judged.reason.startswith(
-        "2,000 draws of trainings are too few to tell: as often as not, a system"
+        "2,000 draws of trainings are too few: in about half of all cases, a system"
     )
     assert judged.judged_again() == judged
     assert with_untested([enough], (), {}) == (enough,)
@@ -220,7 +220,7 @@ def test_a_training_claim_that_so_few_runs_could_not_refute_is_inconclusive() ->
 
 
 def test_draws_of_a_round_do_not_count_as_trainings() -> None:
-    """Default audits play the local game beside trainings, for the same claim."""
+    """Default audits run the local game besides trainings, for the same claim."""
     few = _finding(2_000)
     local = replace(few.measured, scope=replace(TRAINING, horizon=Horizon.ROUND), samples=40_000)
     of_a_round = Finding.of("ours", few.claim, TRAINING, delta=0.0, measured=local)
@@ -230,6 +230,6 @@ def test_draws_of_a_round_do_not_count_as_trainings() -> None:
 
 
 def test_a_claim_of_a_round_stays_unsubstantiated() -> None:
-    """Its loss may be that of randomized response, which few draws refute."""
+    """The loss of a round may be that of randomized response, which few draws refute."""
     finding = _finding(2_000, replace(TRAINING, horizon=Horizon.ROUND))
     assert with_untested([finding], (), {}) == (finding,)

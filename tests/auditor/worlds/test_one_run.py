@@ -1,4 +1,4 @@
-"""Canaries of a single training."""
+"""Tests of bounds from the canaries of a single training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fedrec_auditor.auditor.worlds.scores import CANARY_USER, OneRunScores, from
 
 @pytest.mark.parametrize("columns", [2, 30, 59, 60, 61, 400])
 def test_scores_are_those_of_the_inverted_covariance(columns: int) -> None:
-    """Of fewer rows than columns too, where another matrix is solved."""
+    """Scores also agree with fewer rows than columns, for which another matrix is inverted."""
     rng = np.random.default_rng(columns)
     rows = rng.uniform(-1, 1, size=(60, columns)) @ rng.normal(size=(columns, columns))
     labels = rng.random(20) < 0.5
@@ -92,7 +92,7 @@ alphas = st.sampled_from([1e-6, 0.01, 0.05, 0.3])
 
 
 def slow_p_value(m: int, r: int, v: int, epsilon: float, delta: float) -> float:
-    """Every i, as the theorem is written."""
+    """The p-value with every i tried, as the theorem is stated."""
     mass = stats.binom.pmf(np.arange(r + 1), r, special.expit(epsilon))
     means = [mass[v - i : v].sum() / i for i in range(1, v + 1)]
     return float(mass[v:].sum() + 2 * m * delta * max(means, default=0.0))
@@ -156,7 +156,7 @@ def test_more_right_guesses_show_more_and_a_larger_delta_less(
 def test_one_guess_among_one_is_the_trade_off_itself(
     m: int, epsilon: float, data: st.DataObject
 ) -> None:
-    """Of one canary P[right] is at most (e^eps + delta) / (1 + e^eps), and that is attained."""
+    """With one canary P[right] is at most (e^eps + delta) / (1 + e^eps), which is attained."""
     delta = data.draw(deltas)
     most = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
     inverse = approximate_inverse(epsilon, delta)
@@ -165,9 +165,9 @@ def test_one_guess_among_one_is_the_trade_off_itself(
 
 
 def largest_probability(m: int, r: int, v: int, epsilon: float, delta: float, both: bool) -> float:
-    """The most that P[right >= v] can be, by linear programming over distributions of the count.
+    """The largest P[right >= v], by linear programming over distributions of the count.
 
-    1 - f is the lesser of two lines; each constraint of ``explained`` is written out for both.
+    1 - f is the minimum of two lines; each constraint of ``explained`` is stated for both lines.
     """
     j = np.arange(r + 1)
     share = 1.0 if both else 2.0
@@ -212,7 +212,7 @@ def binomial(m: int, q: float) -> NDArray[np.float64]:
 
 
 def right_of_responses(m: int, r: int, epsilon: float) -> NDArray[np.float64]:
-    """Of m bits by randomized response, r guessed: the exact distribution, by enumeration."""
+    """Exact distribution of right guesses of r of m randomized responses, by enumeration."""
     q = special.expit(epsilon)
     mass = np.zeros(r + 1)
     for lies in itertools.product((0, 1), repeat=m):
@@ -221,14 +221,14 @@ def right_of_responses(m: int, r: int, epsilon: float) -> NDArray[np.float64]:
 
 
 def revealing(mass: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-    """With probability delta the training shows all coins at once: every guess is right."""
+    """With probability delta the training reveals all coins at once: every guess is right."""
     mixed = (1 - delta) * mass
     mixed[-1] += delta
     return np.asarray(mixed)
 
 
 def shared(m: int, epsilon: float, delta: float) -> NDArray[np.float64]:
-    """Each coin is shown with probability delta of its own, else answered at random."""
+    """Each coin is revealed independently with probability delta, otherwise randomized."""
     return binomial(m, delta + (1 - delta) * special.expit(epsilon))
 
 
@@ -238,7 +238,7 @@ def shared(m: int, epsilon: float, delta: float) -> NDArray[np.float64]:
 def test_no_mechanism_is_refuted_more_often_than_allowed(
     m: int, r: int, epsilon: float, delta: float
 ) -> None:
-    """Exact distributions of right guesses: each count is explained, and its p-value large."""
+    """With exact distributions of right guesses, counts are explained and p-values are large."""
     plain = right_of_responses(m, r, epsilon)
     mechanisms = [revealing(plain, delta), shared(r, epsilon, delta)]
     for mass in mechanisms:
@@ -259,10 +259,10 @@ def test_all_guessed_in_shows_more() -> None:
 def test_ideal_gaussians_show_at_least_what_others_find(
     truth: float, m: int, one_sided: float, two_sided: float
 ) -> None:
-    """Scores at the quantiles (i + 1/2) / n, the best of all numbers of guesses.
+    """Scores are the quantiles (i + 1/2) / n; the best of all numbers of guesses counts.
 
-    Thresholds at every score find up to 0.07 more than the table, whose grid is not known: whole
-    counts jump, and the more thresholds, the luckier the best.
+    Thresholds at every score give up to 0.07 more than the table, whose grid is unknown: counts are
+    whole numbers, and more thresholds give a larger maximum by chance.
     """
     n = m // 2
     scores = special.ndtri((np.arange(n) + 0.5) / n)
@@ -308,7 +308,7 @@ def response(included: Coins, rng: np.random.Generator) -> NDArray[np.bool_]:
 @pytest.mark.calibration
 @pytest.mark.parametrize("method", ["auto", "guesses", "trade-off"])
 def test_randomized_response_is_overestimated_no_more_often_than_allowed(method: str) -> None:
-    """Of few canaries and of many too, in calibration/test_estimators.py."""
+    """Few and many canaries are tested in calibration/test_estimators.py, too."""
     m = 1000
     shown = []
     for rng in np.random.default_rng(m).spawn(RUNS):
@@ -359,7 +359,7 @@ def test_a_direction_of_features_is_learned(columns: int) -> None:
     rng = np.random.default_rng(2)
     included = coins(1500, rng)
     rows = rng.normal(3 / np.sqrt(columns) * included[:, None], size=(1500, columns))
-    rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum shows the last column only
+    rows *= np.geomspace(1e-3, 1e3, columns)  # so that a plain sum reveals the last column only
     bound = OneRunScores.of(rows, included).bound(delta=1e-3)
     assert (0.3 if columns == 3000 else 2.0) < bound.epsilon < gaussian_epsilon(1e-3, 3.0)
 
@@ -377,7 +377,7 @@ def test_scores_of_both_sides_are_one_training() -> None:
     rng = np.random.default_rng(9)
     inside, outside = rng.normal(2, 1, 1020), rng.normal(0, 1, 980)
     bound = from_scores(inside, outside, delta=1e-5, one_run=True)
-    assert bound.source.startswith("guesses of who was in one training")
+    assert bound.source.startswith("guesses of which canaries one training included")
     assert 1.0 < bound.epsilon < gaussian_epsilon(1e-5, 2.0)
     assert bound.samples == 2000
 
@@ -388,8 +388,8 @@ FAIR = np.arange(40) % 2 == 0
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"included": FAIR[:39]}, "a coin for each of 40 canaries"),
-        ({"included": FAIR.astype(int)}, "one boolean a canary"),
+        ({"included": FAIR[:39]}, "one boolean for each of 40 canaries"),
+        ({"included": FAIR.astype(int)}, "true for each included canary"),
         ({"included": np.ones(40, bool)}, "fair coins, got 40 of 40 included"),
         ({"scores": np.full(40, np.nan)}, "without NaN"),
         ({"scores": np.ones(19), "included": FAIR[:19]}, "at least 20 scores"),

@@ -1,4 +1,4 @@
-"""Rules on a statistic, and what makes one number of many: judged where truth is known."""
+"""Tests of decision rules and of learned statistics, with known distributions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from fedrec_auditor.auditor.worlds.decision_rules import (
 from fedrec_auditor.auditor.worlds.estimators.lower_bound_estimators import JointBinomial
 from fedrec_auditor.auditor.worlds.pilot_rules import (
     CoordinateVotes,
-    best_rule,
-    logistic,
-    rule_or_vote,
+    choose_rule_or_vote,
+    fit_logistic_rule,
+    learn_rule,
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.statistics import (
@@ -37,8 +37,8 @@ from fedrec_auditor.auditor.worlds.statistics import (
     Number,
     cuts_between,
     histogram,
-    learned_scores,
-    rounded,
+    learn_scores,
+    round_to_size,
 )
 
 CUTS = st.lists(st.integers(-4, 4).map(lambda x: x / 2), unique=True, min_size=1, max_size=9)
@@ -77,7 +77,7 @@ def test_the_middle_of_a_part_is_the_mean_in_it(
 
 
 def test_an_atom_in_a_grid_is_cut_out_though_hundreds_of_other_values_came_oftener() -> None:
-    """In a grid of 1/1024 under Laplace noise, each input itself at a rate of .0003."""
+    """Outputs are a grid of 1/1024 with Laplace noise, and the input itself at a rate of .0003."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         inputs = np.repeat([0.0, 1.0], 100_000)
@@ -110,7 +110,7 @@ SIZE = 40_000
 def test_the_level_used_is_the_level_judged(
     first: list[float], second: list[float], best: list[int]
 ) -> None:
-    """Whatever the split, parts of the largest odds are guessed on, and no part slips in beside."""
+    """For every split, the rule guesses on the parts with the largest odds, and on no others."""
     budget = SampleBudget(draws=18 * SIZE, delta=0.0, alpha=0.05)
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ def test_the_level_used_is_the_level_judged(
 
 
 def test_a_rule_that_never_guesses_is_none() -> None:
-    """Inputs that are told apart by nothing, in selection splits so small that chance decides."""
+    """Inputs have the same distribution, and selection splits are so small that chance decides."""
 
     def coin(value: int, rng: np.random.Generator, size: int) -> Any:
         return (rng.random(size) < 0.5).astype(np.int8)
@@ -149,7 +149,7 @@ def test_a_rule_that_never_guesses_is_none() -> None:
 
 
 def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
-    """Noise that runs out: the later half is one value, below every cut, in both worlds."""
+    """Noise stops halfway: the later half is one value, below every cut, in both worlds."""
     rng, budget = np.random.default_rng(0), SampleBudget(draws=4000, delta=0.0, alpha=0.05)
     first, second = (np.append(rng.normal(size=1000), np.full(1000, -99.0)) for _ in range(2))
     rules = candidate_rules(Number("output", lambda x: x), first, second + 1.0, budget)
@@ -158,7 +158,7 @@ def test_draws_of_which_one_half_lies_beyond_all_others_are_judged() -> None:
 
 @pytest.mark.parametrize(("grid", "chance"), [(1 / 256, 1e-3), (0.01, 1e-3)])
 def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) -> None:
-    """Its rule looks no better on the split than the luckiest of thin parts; fresh draws tell."""
+    """On the split its rule equals rules that are good by chance; fresh draws decide."""
 
     def report(value: int, rng: np.random.Generator, size: int) -> Any:
         noisy = np.rint((0.5 * value + rng.laplace(size=size)) / grid) * grid
@@ -173,51 +173,51 @@ def test_an_atom_among_thousands_of_values_is_found(grid: float, chance: float) 
         samples=1_000_000,
         rng=np.random.default_rng(0),
     )
-    assert 0.5 < found.epsilon < truth  # no rule without the atom can show more than 0.5
+    assert 0.5 < found.epsilon < truth  # no rule without the atom can give more than 0.5
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
 def test_sums_in_another_order_are_one_number(seed: int, width: int) -> None:
-    """But for one in a million that lies between two steps."""
+    """The exception is one number in a million, which lies between two steps."""
     rng = np.random.default_rng(seed)
     x, weights = rng.integers(0, 2, (50, width)) / 3.0, rng.normal(size=width)
     order = rng.permutation(width)
     size = np.abs(weights).sum()
-    one, other = rounded(x @ weights, size), rounded(x[:, order] @ weights[order], size)
+    one, other = round_to_size(x @ weights, size), round_to_size(x[:, order] @ weights[order], size)
     assert (one == other).mean() > 0.9
     np.testing.assert_allclose(one, x @ weights, rtol=0, atol=STEP * 2 * size)
 
 
 def test_what_has_no_step_stays() -> None:
     values = np.array([np.inf, -np.inf, np.nan, 0.0])
-    np.testing.assert_array_equal(rounded(values), values)
-    assert not np.signbit(rounded(-1e-12))
-    assert rounded(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
-    single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 no number
-    np.testing.assert_allclose(rounded(single, np.abs(single)), single, rtol=1e-9)
+    np.testing.assert_array_equal(round_to_size(values), values)
+    assert not np.signbit(round_to_size(-1e-12))
+    assert round_to_size(3.0, np.array([0.0, 1.0, 1e300])).tolist() == [3.0, 3.0, 0.0]
+    single = np.array([0.0, 1.5, -0.1], np.float32)  # 1e-250 is 0 there, and 0 / 0 is NaN
+    np.testing.assert_allclose(round_to_size(single, np.abs(single)), single, rtol=1e-9)
 
 
 def test_numbers_of_any_size_that_differ_by_rounding_are_one() -> None:
     values = np.array([0.1, 1.1 - 1.0, 1e100 * 0.1, 1e100 * (1.1 - 1.0), -np.inf, 0.0, 1e-300])
-    one = rounded(values, np.abs(values))
+    one = round_to_size(values, np.abs(values))
     assert one[0] == one[1]
     assert one[2] == one[3]
     np.testing.assert_allclose(one[:-1], values[:-1], rtol=1e-9)
     spread = np.linspace(0.0, 1.0, 100_000)
-    assert len(np.unique(rounded(spread, spread))) == len(spread)
+    assert len(np.unique(round_to_size(spread, spread))) == len(spread)
 
 
 def test_numbers_of_half_and_single_precision_stay() -> None:
-    """Their own precision holds no such small step, and single precision no such small size."""
+    """Their precision is coarser than the step, and single precision lacks such small sizes."""
     for kind in (np.float16, np.float32):
         values = np.array([0.0, 0.1, -3.5, 1000.0], dtype=kind)
-        np.testing.assert_array_equal(rounded(values, np.abs(values)).astype(kind), values)
+        np.testing.assert_array_equal(round_to_size(values, np.abs(values)).astype(kind), values)
 
 
 def best_gap(first: Any, second: Any, fresh: Any) -> dict[str, float]:
-    """By name, how many deviations the fresh means of the two worlds lie apart."""
+    """Distance of the means of the two worlds on fresh draws, in deviations, per statistic."""
     found = {}
-    for score in learned_scores(
+    for score in learn_scores(
         first.astype(float), second.astype(float), EntryNames(first.shape[1:])
     ):
         one, other = (np.asarray(score.of(each), dtype=float) for each in fresh)
@@ -233,13 +233,13 @@ def test_a_direction_of_many_entries_is_found_by_the_difference_of_means() -> No
     fresh = [x * direction + rng.normal(size=(5_000, 200)) for x in (1, 0)]
     gaps = best_gap(*drawn, fresh)
     projection = gaps["projection on the difference of means"]
-    # Estimated from 5,000 draws, the direction is off by a cosine of 1/sqrt(1 + 200 (2/5000) / 4).
+    # With 5,000 draws the cosine of the estimated direction is 1/sqrt(1 + 200 (2/5000) / 4).
     assert projection > 0.95 * 2.0 / np.sqrt(1.0 + 0.02)
     assert projection > 1.1 * max(gap for name, gap in gaps.items() if "signed sum" in name)
 
 
 def test_items_are_counted_wherever_they_stand() -> None:
-    """Four items of ten in random order, of which item 5 or 4 is there with probability 0.9."""
+    """Outputs are four of ten items in random order, usually with item 5 or item 4, by world."""
     rng = np.random.default_rng(2)
 
     def lists(item: int) -> Any:
@@ -247,7 +247,7 @@ def test_items_are_counted_wherever_they_stand() -> None:
         return rng.permuted(order[:, :4], axis=1)
 
     gaps = best_gap(lists(5), lists(4), [lists(5), lists(4)])
-    (name,) = (name for name in gaps if "values shown" in name)
+    (name,) = (name for name in gaps if "values" in name)
     assert "(4, 5 above all)" in name or "(5, 4 above all)" in name
     assert gaps[name] == max(gaps.values())
     error = np.sqrt(2 / 4_000)
@@ -260,11 +260,11 @@ def test_items_are_counted_wherever_they_stand() -> None:
     ids=["alike", "shifted", "wider"],
 )
 def test_trees_are_chosen_by_more_than_chance(shift: float, scale: float, chosen: range) -> None:
-    """Of thirty pairs of worlds; without a margin trees win half of those that are alike."""
+    """Thirty pairs of worlds are tried; without a margin trees win half of the equal pairs."""
     trees = 0
     for rng in np.random.default_rng(0).spawn(30):
         first, second = rng.normal(shift, scale, (120, 4)), rng.normal(size=(120, 4))
-        trees += "trees" in best_rule(first, second)[1]
+        trees += "trees" in learn_rule(first, second)[1]
     assert trees in chosen
 
 
@@ -292,7 +292,7 @@ HONEST: dict[str, Noise] = {
 
 
 def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Matrix]:
-    """Votes of fresh messages of two worlds, learnt from 2,000 others of each."""
+    """Votes of fresh messages of two worlds, learned from 2,000 separate messages per world."""
 
     def sent(world: int, count: int, seed: int) -> Matrix:
         drawn = noise(np.random.default_rng(seed), (count, len(SHIFT)))
@@ -305,7 +305,7 @@ def votes(noise: Noise, size: int = 800, grid: float = 0.0) -> tuple[Matrix, Mat
 
 @pytest.mark.parametrize("name", TELLING)
 def test_noise_whose_values_tell_is_seen_by_one_of_the_votes(name: str) -> None:
-    """In hundreds of messages of one world some vote as hardly any of the other does."""
+    """Some of hundreds of messages of one world have votes that are very rare in the other."""
     first, second = votes(TELLING[name])
     apart = [
         max(
@@ -326,7 +326,7 @@ BOUNDED: dict[str, Noise] = {
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -> None:
-    """Beyond the range of one world are 1 in 100 messages: hardly any of the other vote so."""
+    """1 in 100 messages lies outside of the other world's range, and gets a vote for its world."""
     noise, shift = BOUNDED[name], np.zeros(20)
     shift[[3, 7]] = 0.3, -0.3
 
@@ -341,14 +341,14 @@ def test_bounded_noise_ends_also_where_its_density_falls_off_before(name: str) -
 
 @pytest.mark.parametrize("name", HONEST)
 def test_noise_that_tells_nothing_by_itself_hardly_votes_by_values(name: str) -> None:
-    """Rounding to a grid that both worlds share is post-processing, and no vote either."""
+    """Rounding to a grid of both worlds is post-processing, and gives no votes either."""
     for grid in (0.0, 0.01):
         voted = np.concatenate(votes(HONEST[name], grid=grid))[:, 1] != 0
         assert voted.mean() < 0.1, "a value comes again and again in one world by chance"
 
 
 def test_the_shape_of_normal_noise_weighs_as_the_likelihood_ratio_does() -> None:
-    """Which is (x - middle) @ difference of the means, of noise of deviation 1."""
+    """The ratio is (x - middle) @ (difference of the means), for noise of deviation 1."""
     rng = np.random.default_rng(0)
     mean = np.linspace(-0.2, 0.2, 40)
     noise = rng.standard_normal((4_000, 40))
@@ -365,6 +365,6 @@ def test_a_vote_is_taken_only_where_it_promises_more_than_the_fitted_rule() -> N
     for shift, shown, voted in cases:
         first, second = rng.normal(shift, 1.0, (400, 4)), rng.normal(0.0, 1.0, (400, 4))
         first[:, -1], second[:, -1] = rng.random(400) < shown, 0.0
-        rule, how = rule_or_vote(logistic, first, second, 2, budget)
+        rule, how = choose_rule_or_vote(fit_logistic_rule, first, second, 2, budget)
         assert bool(how) == voted
         assert rule(first).shape == (400,)

@@ -1,4 +1,4 @@
-"""Samplers, and the worlds that they make."""
+"""Tests of samplers, and of their worlds."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def worlds(draw: Any) -> Worlds:
 def blocks_of(
     found: Worlds, world: int, size: int, seed: int = 0, shape: tuple[int, ...] | None = None
 ) -> list[Any]:
-    """Blocks of one world, in the order of its own."""
+    """Blocks of one world, in their order."""
     alone = replace(found, mixed=None)
-    drawn = alone.drawn({world: size}, [np.random.default_rng(seed)], shape)
+    drawn = alone.draw_blocks({world: size}, [np.random.default_rng(seed)], shape)
     return [block for _, block in drawn]
 
 
@@ -85,7 +85,7 @@ def drawn(call: Any, value: Any, seed: int) -> list[str]:
 
 
 def test_a_shape_that_chance_sets_is_refused() -> None:
-    """All outputs of a call share it, so counting them would take one draw for thousands."""
+    """All outputs of a call share the shape, so one draw would count as thousands."""
 
     def chance(value: int, rng: np.random.Generator, size: int) -> Any:
         return np.zeros((size, 2 + int(rng.random() < 0.5)))
@@ -96,7 +96,7 @@ def test_a_shape_that_chance_sets_is_refused() -> None:
             assert len(set(drawn(chance, 0, seed))) == 1
         except InputError:
             refused += 1
-    assert 3 <= refused <= 17  # two blocks each
+    assert 3 <= refused <= 17  # two blocks per world
 
 
 @pytest.mark.parametrize("value", [0, "a word", np.arange(5000.0)])

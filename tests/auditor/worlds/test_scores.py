@@ -1,4 +1,4 @@
-"""Saved scores of canaries."""
+"""Tests of bounds from saved scores of canaries."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ REPEATED: dict[str, Sides] = {
     "by epoch": (np.tile(IN, 100), np.tile(OUT, 100)),
     "on one side": (np.repeat(IN, 100), FRESH),
     "single precision": (np.tile(np.float32(IN), 50), np.tile(np.float32(OUT), 50)),
-    "some in single precision": (
-        np.append(np.tile(IN, 50), np.tile(np.float32(IN), 50)),
-        FRESH,
-    ),
+    "some in single precision": (np.append(np.tile(IN, 50), np.tile(np.float32(IN), 50)), FRESH),
     "unevenly often": (np.repeat(IN, np.arange(60, 70)), np.repeat(OUT, np.arange(40, 50))),
     "twice": (np.tile(FRESH[:300], 2), np.tile(FRESH[300:600] + 1, 2)),
     "four digits": (np.repeat(np.round(IN, 4), 100), np.repeat(np.round(OUT, 4), 100)),
@@ -81,7 +78,7 @@ def test_scores_that_were_logged_again_are_refused_unless_they_are_said_to_be_ri
         inside = inside[: len(outside)]
     vectors = inside.ndim > 1 and estimator == "all-thresholds"
     words = {"one_run": True} if estimator == "one-run" else {"estimator": estimator}
-    with pytest.raises(InputError, match=r"got [\d,]+ different ones among .* repeats=True"):
+    with pytest.raises(InputError, match=r"got [\d,]+ distinct scores among .* repeats=True"):
         from_scores(inside, outside, delta=1e-5, **words)
     if not vectors:
         assert from_scores(inside, outside, delta=1e-5, repeats=True, **words).epsilon >= 0
@@ -89,7 +86,7 @@ def test_scores_that_were_logged_again_are_refused_unless_they_are_said_to_be_ri
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_discrete_scores_come_again_and_are_taken(name: str) -> None:
-    """In 20 files of each kind none is refused."""
+    """None of 20 files of each kind is refused."""
     for rng in np.random.default_rng(0).spawn(20):
         inside, outside = DISCRETE[name](rng)
         CanaryScores.of(inside, outside)
@@ -107,7 +104,7 @@ def test_scores_are_counted_once_and_nearly_all() -> None:
 
 
 def test_ten_scores_beside_many_show_what_they_can() -> None:
-    """jax_privacy shows 3.26 of such scores; cut to ten of each side they would show nothing."""
+    """jax_privacy bounds such scores by 3.26; ten scores per side would give no bound."""
     outside = np.random.default_rng(1).random(100_000) < 0.018
     bound = from_scores(np.ones(10), outside)
     assert bound.epsilon > 3.0
@@ -127,9 +124,10 @@ def test_ten_scores_beside_many_show_what_they_can() -> None:
 def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
     inside: NDArray[Any], outside: NDArray[Any], least: float
 ) -> None:
-    """More than an event shows that half of the fewer scores choose, at half of the error a limit.
+    """The bound is larger than by an event that half of the smaller side selects.
 
-    ``least`` is what such an event shows if the halves have these shares exactly.
+    Each limit of such an event has half of the error. ``least`` is its bound if the halves have
+    exactly these shares.
     """
     scores = CanaryScores.of(inside, outside)
     assert scores.estimator == "all-thresholds"
@@ -145,7 +143,7 @@ def test_few_zeros_and_ones_beside_many_share_the_error_among_four_limits(
 
 @pytest.mark.parametrize("rare", [0.0, 0.001])
 def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
-    """Nor if a rare half decides by which limits: it is among them in two of five runs."""
+    """A rare third score, in two of five runs, decides which limits apply; bounds still hold."""
 
     def drawn(p: float, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.where(rng.random(n) < rare, 0.5, rng.random(n) < p)
@@ -163,7 +161,7 @@ def test_zeros_and_ones_show_no_more_than_the_truth(rare: float) -> None:
 @pytest.mark.parametrize("name", FAMILIES["estimators"].names())
 @pytest.mark.parametrize(("n", "m"), [(10, 400), (250, 2000)])
 def test_uneven_scores_show_no_more_than_the_truth(name: str, n: int, m: int, runs: int) -> None:
-    """Of Gaussians, of which every estimator's assumption holds."""
+    """The scores are Gaussian, so the assumptions of all estimators hold."""
     truth, above = gaussian_epsilon(0.05, 1.0), 0
     for rng in np.random.default_rng(3).spawn(runs):
         inside, outside = rng.normal(1, 1, n), rng.normal(0, 1, m)
@@ -185,7 +183,7 @@ def test_scores_in_an_order_of_their_own_are_drawn_in_a_random_one() -> None:
     ordered = np.sort(rng.normal(size=4000))
     found = CanaryScores.of(ordered, ordered).worlds(CANARY_USER, rng)
     first, rest = (
-        np.concatenate([block for _, block in found.drawn({0: size}, [rng])])
+        np.concatenate([block for _, block in found.draw_blocks({0: size}, [rng])])
         for size in (1000, 3000)
     )
     assert abs(first.mean()) < 0.2
@@ -234,7 +232,7 @@ def test_ties_and_infinite_scores_are_no_error() -> None:
         ({"in_scores": [1.0] * 9}, "at least 10 scores with the canary in, got 9"),
         ({"in_scores": 3.0}, "at least 10 scores with the canary in, got 0"),
         ({"in_scores": [float("nan")] * 20}, "without NaN for the canary in"),
-        ({"in_scores": ["a"] * 20}, "Expected numbers with the canary in"),
+        ({"in_scores": ["a"] * 20}, "Expected numbers as scores with the canary in"),
         ({"in_scores": np.ones((20, 2))}, r"one shape, got \(2,\) in and \(\) out"),
         ({"in_ids": range(20)}, "identifiers of both sides"),
         ({"in_ids": range(19), "out_ids": range(20)}, "an identifier for each of 20"),
@@ -265,7 +263,7 @@ def test_files_without_numbers_are_refused(tmp_path: Path, arrays: dict[str, obj
 
 
 def harmed(path: Path, harm: str) -> None:
-    """An archive that is none, or that is made to harm."""
+    """A file that is not an archive, or a malicious archive."""
     if harm == "fifo":
         os.mkfifo(path)
         return

@@ -1,4 +1,4 @@
-"""The split that selects two worlds and a rule."""
+"""Tests of the split that selects two worlds and a rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedrec_auditor.auditor.worlds.exclusive_values import (
 )
 from fedrec_auditor.auditor.worlds.sampler import Sampler
 from fedrec_auditor.auditor.worlds.selection import count_guesses, judge, simplest_best
-from fedrec_auditor.auditor.worlds.statistics import Number, place_in_period
+from fedrec_auditor.auditor.worlds.statistics import Number, period_statistic
 from tests.points import later
 
 BUDGET = SampleBudget(draws=100_000, delta=0.0, alpha=0.05)
@@ -106,11 +106,11 @@ def test_a_leak_of_one_in_ten_thousand_is_taken_and_nothing_else(kind: str) -> N
     assert rule.count(drawn[1][:10]).tolist() == [0, 10]
     fresh = drawn[0][10:]
     if fresh.dtype.kind == "f":
-        fresh = fresh + 1e-3  # other numbers than those of the split
+        fresh = fresh + 1e-3  # numbers that the split does not contain
     right, wrong = rule.count(fresh)
     assert wrong == 0
     assert right <= 10
-    assert "seen under one input only" in rule.words(FIRST)
+    assert "occurred under one input only" in rule.words(FIRST)
 
 
 def test_what_lies_far_out_is_a_range() -> None:
@@ -123,14 +123,14 @@ def test_what_lies_far_out_is_a_range() -> None:
 
 
 def test_rare_values_of_both_inputs_are_expected_to_show_nothing() -> None:
-    """Some of a million values come up under one input alone by chance: draws left out tell."""
+    """Some of a million values occur under one input only by chance: left-out draws reveal this."""
     rng = np.random.default_rng(5)
     drawn = [rng.integers(10**5, size=50_000) for _ in PAIR]
     assert found(*drawn).expected < 0.1
 
 
 def test_rounding_makes_no_value_of_its_own() -> None:
-    """0.1 + 0.2 and 0.3 differ in the last bit: judged by the check of floating point alone."""
+    """0.1 + 0.2 and 0.3 differ in the last bit, which only the check of floating point judges."""
     rng = np.random.default_rng(6)
     one = np.where(rng.random(5000) < 0.5, 0.3, 1.0)
     other = np.where(rng.random(5000) < 0.5, 0.1 + 0.2, 1.0)
@@ -184,7 +184,7 @@ PERIODIC = [parity, last_digit, grid_parity, after_the_point]
 
 @pytest.mark.parametrize("randomizer", [*PERIODIC, rare_atom])
 def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> None:
-    """The truth is 2, which no bound passes, and a claim of 1 is refuted."""
+    """Epsilon is 2, which no bound exceeds, and a claim of 1 is refuted."""
     found = fedrec_auditor.verify_ldp(randomizer, epsilon=1.0, samples=60_000, trace=False)
     assert found.verdict == "VIOLATED"
     assert 1.5 < found.epsilon_lower <= 2.0
@@ -197,10 +197,10 @@ def test_low_digits_and_atoms_are_looked_at(randomizer: Callable[..., Any]) -> N
 
 @pytest.mark.parametrize(("seeds", "least"), [(3, 2), later(10, 7)])
 def test_a_weak_leak_is_measured_though_the_pilot_sees_none(seeds: int, least: int) -> None:
-    """0.01 is 6.7 deviations off in 1.8 million draws, and 2.2 in a selection split's 200,000.
+    """A leak of 0.01 is 6.7 deviations in 1.8 million draws, and 2.2 in a split's 200,000.
 
-    Two splits see its sign with probability 0.97: more than 3 misses of 10 have probability 2e-4,
-    and more than 1 of 3 one of 3e-3.
+    Two splits have its sign with probability 0.97: more than 3 misses in 10 have probability 2e-4,
+    and more than 1 miss in 3 has probability 3e-3.
     """
     found = [
         fedrec_auditor.verify_ldp(
@@ -232,7 +232,7 @@ def test_a_witness_names_an_event_that_the_rule_guesses_on() -> None:
     ],
 )
 def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
-    statistic = place_in_period(sample)
+    statistic = period_statistic(sample)
     assert statistic.name == name
     value = statistic.of(np.array([0.0, sample[9], sample[20]]))
     exact = sample[[0, 9, 20]] % 1 if "fraction" in name else [0, 9, 20]
@@ -242,8 +242,8 @@ def test_the_period_is_that_of_the_grid(sample: Any, name: str) -> None:
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"])
 def test_the_place_is_the_same_for_every_type(dtype: str) -> None:
     outputs = np.arange(0, 120, 3).astype(dtype)
-    assert place_in_period(np.arange(120.0)).of(outputs).tolist() == list(range(0, 120, 3))
-    halves = place_in_period(np.arange(240) / 2).of(outputs)
+    assert period_statistic(np.arange(120.0)).of(outputs).tolist() == list(range(0, 120, 3))
+    halves = period_statistic(np.arange(240) / 2).of(outputs)
     assert halves.tolist() == [place % 240 for place in range(0, 240, 6)]
 
 

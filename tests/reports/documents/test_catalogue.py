@@ -32,7 +32,7 @@ from fedrec_auditor.reports.documents.catalogue import (
     entry_part,
 )
 from fedrec_auditor.reports.record.rows import Finding
-from fedrec_auditor.reports.say import between, settings_words, short
+from fedrec_auditor.reports.say import range_text, settings_words, short
 from fedrec_auditor.reports.writers.terminal import render_catalogue, write_parts
 from tests.reports.conftest import vary
 from tests.reports.printing import printed
@@ -87,7 +87,7 @@ def derived_row(**changes: Any) -> CatalogueRow:
     ],
 )
 def test_what_is_known_of_an_epsilon(lower: float | None, upper: float | None, said: str) -> None:
-    assert between(lower, upper) == said
+    assert range_text(lower, upper) == said
 
 
 def test_numbers_are_short() -> None:
@@ -136,8 +136,8 @@ def test_what_is_not_asked_for_is_counted(terminal: bool) -> None:
     rows = [row(), row(number="12", verdict=Verdict.VIOLATED, arithmetic=None)]
     text = " ".join(listed(terminal, *rows, only=(Verdict.VIOLATED,)).split())
     assert "3b" not in text
-    assert "1 printed statement: 1 false. Hidden, as --only violated asks: 1 printed" in text
-    assert "Hidden, as --only no-claim asks: 2 printed" in " ".join(
+    assert "1 printed statement: 1 false. Hidden by --only violated: 1 printed" in text
+    assert "Hidden by --only no-claim: 2 printed" in " ".join(
         listed(terminal, *rows, only=(Verdict.NO_CLAIM,)).split()
     )
 
@@ -154,7 +154,7 @@ def test_an_entry_hangs_and_says_first_what_its_verdict_means(width: int) -> Non
     lines = shown(row(reason="A reason. " * 40), terminal=True, width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert lines[0] == "3b fmf-ldp: wrong"
-    assert lines[1].startswith("  The statement is wrong: whoever relies on it is misled")
+    assert lines[1].startswith("  The statement is wrong: it misleads whoever relies on it")
     why = next(
         place for place, line in enumerate(lines) if line.startswith("  Why:             A reason")
     )

@@ -1,4 +1,4 @@
-"""One document, three writers: none leaves out a word, and what stands in it is what was found."""
+"""The three writers render the same document without leaving out a word, from the record alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedrec_auditor.reports.documents.document import (
     Listing,
     Paragraph,
     Passage,
-    Said,
+    Quantity,
     sentences,
 )
 from fedrec_auditor.reports.documents.report import (
@@ -28,9 +28,9 @@ from fedrec_auditor.reports.documents.report import (
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
 from fedrec_auditor.reports.record.sections import anchors
-from fedrec_auditor.reports.say import claimed, measured, number, proved
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say import claim_fact, measured_fact, number, proof_fact
 from fedrec_auditor.reports.say.metrics import CUT
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import html, markdown
 from fedrec_auditor.reports.writers.terminal import write_blocks
 from tests.reports.conftest import glance_of, vary
@@ -60,7 +60,7 @@ def said(part: Passage, *, detail: bool = True) -> Iterator[str]:
         elif isinstance(block, Passage) and (detail or not block.detail):
             yield from (block.title, block.verdict, *said(block, detail=detail))
         for text in texts:
-            if isinstance(text, Said):
+            if isinstance(text, Quantity):
                 yield from (text.value, *text.support)
             elif isinstance(text, str):
                 yield text
@@ -110,8 +110,8 @@ def test_a_proof_below_a_claim_is_not_printed_above_it(record: Record) -> None:
     claim = replace(finding.claim, epsilon=0.9811234)
     proof = replace(finding.accounted, epsilon=0.98112339)
     kept = vary(finding, claim=claim, accounted=proof)
-    assert number(proof.told) == "0.981124"
-    assert proved(kept).value == claimed(claim).value == "≤ 0.981123"
+    assert number(proof.rounded) == "0.981124"
+    assert proof_fact(kept).value == claim_fact(claim).value == "≤ 0.981123"
 
 
 def test_a_reason_is_told_once_for_all_that_it_keeps_from_running(record: Record) -> None:
@@ -159,10 +159,10 @@ def test_a_report_in_markdown_tells_each_finding_and_each_reason_once(record: Re
         assert text.count(name) >= 3
         text = text.replace(f"{name}.", note).replace(name, note)
     for finding in told.findings:
-        for bound in (proved(finding), measured(finding)):
+        for bound in (proof_fact(finding), measured_fact(finding)):
             assert flat(markdown.escape(str(bound))) in text
         assert flat(markdown.escape(finding.claim.statement)) in text
-    for leak in itertools.chain(*(glance.leaking for glance in glances(told))):
+    for leak in itertools.chain(*(glance.leaking for glance in summarize_systems(told))):
         for sentence in sentences(leak.row.note):
             assert flat(markdown.escape(sentence.rstrip("."))) in text
     assert not any(part.detail and part.title.lower() in text for part in parts_of(whole))
@@ -178,9 +178,9 @@ def test_a_figure_that_its_authors_do_not_print_is_labelled(record: Record) -> N
         (name, said), *_ = part.blocks[0].rows
         titles[basis] = part.title, name, str(said).rpartition("; ")[2].rstrip(")")
     assert titles[Basis.PRINTED][:2] == ("Claim of epsilon 1e-09", "Claimed")
-    words = "their formula at delta 0.1, computed here"
+    words = "computed here from the authors' formula at delta 0.1"
     assert titles[Basis.COMPUTED] == (f"Claim of epsilon 1e-09, {words}", "Claimed", words)
-    words = "derived here, not claimed"
+    words = "derived by this audit, claimed by nobody"
     assert titles[Basis.DERIVED] == (f"Epsilon 1e-09, {words}", "Derived", words)
 
 
@@ -196,7 +196,7 @@ def filed(record: Record, target: str) -> tuple[dict[str, object], str]:
 def test_each_risk_is_shown_or_not_shown_or_not_tested(record: Record) -> None:
     facts, text = filed(record, "fcf")
     assert facts["Singling out"] == facts["Linkability"] == "Not tested."
-    assert facts["Inference"].startswith("Shown: of an item that a user met")
+    assert facts["Inference"].startswith("Shown: given an item that a user interacted with")
     assert f"Inference: {facts['Inference']}" in text
     tried = [r for r in record.attacks if r.baseline is not None]
     none = (vary(r, value=r.baseline, ci_low=0.0, ci_high=r.baseline + 0.01) for r in tried)
@@ -220,12 +220,12 @@ def test_what_is_filed_says_how_it_was_audited_and_how_bad_it_is(record: Record)
     broken = vary(record, **lost)
     _, text = filed(broken, "fmf-ldp")
     for said in (
-        "It is a re-implementation of what its paper prints, not its authors' code.",
-        "The audit was quick: it trained 20 of 1,000 rounds; one that finds nothing is no ev",
+        "The system is a re-implementation of what its paper prints, not its authors' code.",
+        "The audit was quick: it trained 20 of 1,000 rounds; a quick audit that finds",
         "Severity: high or worse.",
         "Not assessed: leak (570 of 600 messages tell nothing).",
-        "the training broke down: 570 of 600 messages tell nothing",
-        "Measure: Train it again before a figure is quoted",
+        "the training broke down: 570 of 600 messages are empty or unusable",
+        "Measures to take: Train the system again before you quote a figure",
     ):
         assert said in text
     _, text = filed(vary(record, own=("fcf",)), "fcf")

@@ -19,13 +19,11 @@ from fedrec_auditor.reports.documents.document import Picture
 from fedrec_auditor.reports.documents.drawing import label_places
 from fedrec_auditor.reports.documents.figures import (
     RATES,
-    TradeOff,
     figures,
     ladder,
     read_curve,
     resolution,
     roc_curve,
-    trade_offs,
 )
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, RocRow
@@ -33,15 +31,6 @@ from fedrec_auditor.reports.record.sections import Section, sections
 from fedrec_auditor.reports.say.exposure import Tone, exposure
 from fedrec_auditor.reports.writers.files import __file__, light_palette, standalone, write_pictures
 from tests.reports.conftest import findings, roc, rocs, vary
-
-
-def test_an_infinite_bound_has_no_line_and_the_true_delta_has_one(record: Record) -> None:
-    (refuted,) = record["dplcf-ap"].findings
-    told = vary(refuted, holds_at=0.632)
-    assert [(line.words, line.delta) for line in trade_offs(told)] == [
-        ("claimed", 0.0),
-        ("what does hold", 0.632),
-    ]
 
 
 def points(drawing: str, tag: str, colour: str) -> list[list[float]]:
@@ -77,24 +66,6 @@ def test_both_axes_stop_at_the_resolution() -> None:
 def test_a_share_is_read_at_the_finest_point_that_is_not_beyond_it() -> None:
     curve = RocRow(fpr=(0.01, 0.1, 1.0), tpr=(0.2, 0.6, 1.0), low=(0, 0, 1), high=(1, 1, 1))
     assert [read_curve(curve, rate) for rate in (0.001, 0.01, 0.05, 0.1)] == [None, 0.2, 0.2, 0.6]
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (2.3, 0.1), (9.0, 1e-5)])
-def test_the_corners_are_those_of_the_two_inequalities(epsilon: float, delta: float) -> None:
-    """Both errors obey P(S) <= e^eps Q(S) + delta, for the test and for its opposite."""
-    line = TradeOff("claimed", epsilon, delta, "claim", 1.0)
-    (x, y) = zip(*line.corners, strict=True)
-    for alarms in np.linspace(0.0, 1.0, 21):
-        grown = math.exp(epsilon)
-        least = max(0.0, 1 - delta - grown * alarms, (1 - delta - alarms) / grown)
-        assert np.interp(alarms, x, y) == pytest.approx(least, abs=1e-9)
-
-
-def test_randomized_response_is_on_the_line_of_its_epsilon() -> None:
-    """Keep a bit with e^eps / (1 + e^eps): both errors are then 1 / (1 + e^eps)."""
-    (_, knee, _) = TradeOff("shown", 1.0, 0.0, "leak", 1.0).corners
-    assert knee == pytest.approx((1 / (1 + math.e),) * 2)
-    assert TradeOff("shown", 1e6, 0.25, "leak", 1.0).corners[1] == (0.0, 0.0)
 
 
 def inside(drawing: str) -> None:
@@ -144,7 +115,7 @@ def test_what_is_not_claimed_has_no_dot_and_a_tiny_claim_does_not_stretch_the_ax
 
 def test_no_cell_shows_more_than_it_proves(record: Record) -> None:
     cells = [exposure(section, each) for section in sections(record) for each in Vantage]
-    told = [asked for cell in cells if cell for asked in (*cell.told, *cell.others)]
+    told = [asked for cell in cells if cell for asked in (*cell.main, *cell.others)]
     both = [asked for asked in told if asked.shown and asked.proved]
     assert both
     for asked in both:
@@ -166,7 +137,7 @@ def test_a_game_of_few_items_proves_nothing_for_the_data(record: Record) -> None
     assert math.isfinite(one.accounted.epsilon)
     game = vary(one, game="local game over 36 items")
     found = exposure(Section("it", (game,)), Vantage.SERVER)
-    assert all(each.proved is None for each in found.told)
+    assert all(each.proved is None for each in found.main)
     assert found.tone is Tone.OPEN
 
 

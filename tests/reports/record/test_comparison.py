@@ -179,7 +179,7 @@ def test_a_calculated_epsilon_moves_by_more_than_a_thousandth(record: Record) ->
         "whole training, against the server."
     )
     assert (change.trend, change.before, change.now) == (Trend.WORSE, 1.0, 2.0)
-    assert moved(one, two) == [("other", "epsilon shown")]  # less was found, no less is told
+    assert moved(one, two) == [("other", "epsilon shown")]  # a smaller bound is not better
     assert moved(one, asked(record, None, 8.0)) == [("other", "epsilon shown")]
     assert moved(asked(record, 1.0, 8.0, tight=True), two) == [("better", "epsilon shown")]
     assert moved(asked(record, 1.0, 1.5), two) == [
@@ -202,7 +202,7 @@ def test_a_sampled_epsilon_moves_only_past_the_other_proof(record: Record) -> No
     low, high = (asked(record, shown, 4.0, **sampled) for shown in (0.5, 3.9))
     assert moved(high, low) == moved(low, high) == []
     assert of(high, low).uncertain == (
-        "1 sampled lower bound moved within what is proved: that shows no change.",
+        "1 sampled lower bound moved within the proved limits, which shows no change.",
     )
     tight = asked(record, 0.5, 1.0, **sampled)
     assert moved(high, tight) == [("worse", "epsilon shown"), ("worse", "epsilon proved")]
@@ -216,7 +216,7 @@ def test_a_refutation_that_is_not_found_again_is_no_better(record: Record) -> No
     refuted = asked(record, 10.0, confidence=0.99, samples=1000)
     lost, proved = asked(record, 0.5, confidence=0.99, samples=10), asked(record, None, 8.0)
     assert moved(lost, refuted) == [("other", "verdict")]
-    assert "not refuted again does not make it true" in of(lost, refuted).changes[0].words
+    assert "missing refutation does not make the claim true" in of(lost, refuted).changes[0].words
     assert ("better", "verdict") in moved(proved, refuted)
 
 
@@ -244,7 +244,7 @@ def test_from_an_audit_that_broke_off_nothing_follows(record: Record) -> None:
     assert (of(whole, whole).code, of(broken, whole).code, of(whole, broken).code) == (0, 3, 3)
     assert "The baseline was not completed (1 error)" in of(whole, broken).uncertain[0]
     assert of(asked(broken, 1.0), whole).code == 1  # what is worse all the same
-    assert of(broken, whole).conclusion == "Nothing is worse in what could be compared."
+    assert of(broken, whole).conclusion == "Nothing is worse in the parts that could be compared."
     apart = of(whole, with_findings(whole))
     assert (apart.code, apart.conclusion[:27]) == (3, "Nothing could be compared: ")
 

@@ -18,7 +18,7 @@ from fedrec_auditor.reports.record import store
 from fedrec_auditor.reports.record.leaks import DISTINGUISHER, Severity, leaks
 from fedrec_auditor.reports.record.record import GateOutcome, Record
 from fedrec_auditor.reports.record.rows import MessagesRow, SkippedRow
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, html, markdown, terminal
 from tests.command import cli
 from tests.reports.conftest import vary
@@ -83,7 +83,7 @@ def test_no_output_calls_low_what_was_not_assessed(
     record: Record, verdict: Verdict | None, leak: int, assessed: bool
 ) -> None:
     found = audited(record, verdict, leak, assessed=assessed)
-    (glance,) = glances(found)
+    (glance,) = summarize_systems(found)
     told = store.encode(found)
     gaps = json.loads(told)["severity"]["not_assessed"]
     results = json.loads(ci.render_sarif(found))["runs"][0]["results"]
@@ -108,7 +108,7 @@ def test_low_is_said_where_it_was_assessed(record: Record) -> None:
     found = audited(record, Verdict.CONSISTENT)
     assert ">Low</span>" in html.render(found)
     assert "| Low |" in markdown.render(found)
-    assert "it: Low" in glances(found)[0].line
+    assert "it: Low" in summarize_systems(found)[0].line
 
 
 def told(record: Record, gate: Gate) -> str:
@@ -151,17 +151,17 @@ def rows_of(found: Record, names: Iterable[str], family: str) -> Record:
 def test_an_epsilon_of_a_game_and_attacks_that_find_little_assess_no_leak(record: Record) -> None:
     """Nor do messages of which most could not be read."""
     found = audited(record, Verdict.CONSISTENT)
-    assert glances(found)[0].assessment.gap == ""
+    assert summarize_systems(found)[0].assessment.gap == ""
     shown = judged(record, 1.0, 1.0, 0.5, game="local game over 36 items")
     nobody = vary(found, findings=(shown,), attacks=())
-    assert glances(nobody)[0].assessment.gap == "leak (no attack ran)"
+    assert summarize_systems(nobody)[0].assessment.gap == "leak (no attack ran)"
     mild = rows_of(found, ["verify"], DISTINGUISHER)
-    assert glances(mild)[0].assessment.gap == "leak (only verify ran)"
+    assert summarize_systems(mild)[0].assessment.gap == "leak (only verify ran)"
     alone = vary(found.attacks[0], baseline=None)
-    assert glances(vary(found, attacks=(alone,)))[0].assessment.gap
+    assert summarize_systems(vary(found, attacks=(alone,)))[0].assessment.gap
     empty = MessagesRow(target="it", sent=600, empty=500, oversized=69)
     broken = vary(found, messages=(empty,))
-    assert glances(broken)[0].assessment.gap == "leak (569 of 600 messages tell nothing)"
+    assert summarize_systems(broken)[0].assessment.gap == "leak (569 of 600 messages tell nothing)"
     for each in (nobody, mild, broken):
         assert each.exit_code(Gate(FailOn.CRITICAL)) == 3
 
@@ -175,7 +175,7 @@ def test_a_comparison_is_no_pass_of_what_was_not_assessed(record: Record, tmp_pa
         code, text, _ = cli("compare", earlier, now)
         assert code == 3
         assert "not assessed: it: leak (1 of 2 attacks could not run here)" in text
-        assert "Nothing is worse in what could be compared." in text
+        assert "Nothing is worse in the parts that could be compared." in text
         assert cli("compare", earlier, now, "--allow", "not-assessed")[0] == 0
     for level in FailOn:
         lost = unknown.exit_code(Gate(level), known)
@@ -221,7 +221,7 @@ def read(record: Record, gate: Gate | None = None) -> dict[str, Any]:
 def exposed(record: Record) -> list[str]:
     """The systems of which a large epsilon is shown, and no attack beat guessing."""
     worst = (Severity.CRITICAL, Severity.HIGH)
-    seen = [each for each in glances(record) if each.leak.severity in worst]
+    seen = [each for each in summarize_systems(record) if each.leak.severity in worst]
     return [each.section.target for each in seen if not each.leaking]
 
 

@@ -1,4 +1,4 @@
-"""Leaks are held to exact limits and are no luck; the rule of severity, case by case."""
+"""Leaks respect exact limits and do not arise by chance; the rule of severity, case by case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedrec_auditor.reports.record.leaks import (
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import AttackRow, Finding, FurtherFigure, SkippedRow
 from fedrec_auditor.reports.say import at_most
-from fedrec_auditor.reports.say.glance import Glance, glances
+from fedrec_auditor.reports.say.summary import Summary, summarize_systems
 from fedrec_auditor.reports.writers import ci
 from tests.reports.conftest import finding, lower, scope, upper, vary
 
@@ -52,9 +52,9 @@ def won(record: Record, value: float, family: str = "membership inference") -> A
 
 def seen(
     record: Record, one: Finding | None, *attacks: AttackRow, skipped: tuple[SkippedRow, ...] = ()
-) -> Glance:
+) -> Summary:
     rows = {"findings": () if one is None else (one,), "attacks": attacks, "utility": ()}
-    (glance,) = glances(vary(record, **rows, skipped=skipped, measurements=()))
+    (glance,) = summarize_systems(vary(record, **rows, skipped=skipped, measurements=()))
     return glance
 
 
@@ -157,7 +157,7 @@ def test_all_that_was_read_is_told_each_once(record: Record) -> None:
     attributes = [vary(row, family="attribute inference", metric=name) for name in names]
     links = vary(row, family="linkage", metric="linkage top-1")
     got = seen(record, None, row, *attributes, links).got
-    assert got.endswith("; above guessing, too: age group, histories, who sent a message")
+    assert got.endswith("beat guessing at: age group, users' histories, who sent a message")
 
 
 def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
@@ -165,8 +165,8 @@ def test_noise_is_no_leak_whatever_its_largest_figure(record: Record) -> None:
     glance = seen(record, judged(record, 1.0, 1.0, None), *rows)
     assert (glance.severity, glance.leaking) == (Severity.LOW, ())
     told = (
-        "none of the attacks tried beat guessing (0 of 300 figures; of these attacks, not of "
-        "others, an advantage of up to 0.15 is not ruled out)"
+        "none of the attacks tried beat guessing (0 of 300 figures; the intervals leave "
+        "open an advantage of up to 0.15; other attacks may have more)"
     )
     assert glance.got == told  # the interval ends at the figure, .65
     assert told[3:] in glance.line
@@ -179,11 +179,11 @@ def test_no_leak_says_what_the_intervals_leave_open(record: Record) -> None:
     sure, open_ = (vary(won(record, 0.0), **row) for row in (low, wide))
     by = {"sure": seen(record, None, sure), "open": seen(record, None, sure, open_)}
     assert (
-        "(0 of 1 figure; none of these attacks has an advantage; others may have one)"
-        in by["sure"].got
+        "(0 of 1 figure; none of these attacks has an advantage over guessing; "
+        "other attacks may have one)" in by["sure"].got
     )
     most = corrected_high(vary(won(record, 0.0), **wide), 2) - 0.5
-    assert f"up to {at_most(most)} is" in by["open"].got
+    assert f"up to {at_most(most)};" in by["open"].got
     assert by["open"].unseen == left_open([sure, open_])
 
 
@@ -194,13 +194,13 @@ def test_what_could_not_be_tried_is_said_where_nothing_was_found(record: Record)
     skipped = tuple(SkippedRow(target=row.target, attack=name, reason="no") for name in names)
     claimed = judged(record, 1.0, 1.0, None)
     glance = seen(record, claimed, row, skipped=skipped)
-    assert glance.section.unplayed == ("linkage",)
+    assert glance.section.not_run == ("linkage",)
     assert glance.got.startswith("hardly tested: none of the attacks tried")
     second = vary(row, attack="interaction-reconstruction")
     glance = seen(record, claimed, row, second, skipped=skipped)
     assert glance.got == (
-        "none of the attacks tried beat guessing (0 of 2 figures; 1 attack could not run; of these "
-        "attacks, not of others, an advantage of up to 0.15 is not ruled out)"
+        "none of the attacks tried beat guessing (0 of 2 figures; 1 attack could not run; the "
+        "intervals leave open an advantage of up to 0.15; other attacks may have more)"
     )
 
 
@@ -245,7 +245,7 @@ def test_of_many_subjects_they_are_normal_ones_whatever_the_scale(
 def test_luck_of_many_rows_is_no_leak(record: Record) -> None:
     """Coins in 50 rows of 100: some rows' own limits are above one half, no corrected one is.
 
-    At most 1 in 40 records may have a false leak; here the margin is none, the worst case.
+    At most 1 in 40 records may have a false leak; here the margin is zero, the worst case.
     """
     rng = np.random.default_rng(0)
     records, plain, false = 200, 0, 0
@@ -275,7 +275,7 @@ def test_a_row_needs_a_baseline_and_finite_numbers(record: Record) -> None:
     )
     none = vary(record, attacks=rows)
     assert comparable(none) == leaks(none) == ()
-    assert leak_line(none, 0.05).startswith("No leak found: of 0 attack rows")
+    assert leak_line(none, 0.05).startswith("No leak found: none of 0 attack rows")
 
 
 @pytest.mark.parametrize(("baseline", "bar"), [(0.0, 0.05), (0.5, 0.525), (0.8, 0.81)])
@@ -328,11 +328,11 @@ def test_a_gain_of_the_same_users_decides_where_there_is_one(record: Record) -> 
     (leak,) = leaks(vary(record, attacks=(one,)))
     assert leak.low == pytest.approx(0.79)
     assert left_open([same]) == (
-        "of these attacks, not of others, an advantage of up to 0.01 is not ruled out"
+        "the intervals leave open an advantage of up to 0.01; other attacks may have more"
     )
 
 
 @pytest.mark.parametrize("margin", [-0.1, 1.0, math.nan])
 def test_a_margin_is_a_share(margin: float) -> None:
-    with pytest.raises(InputError, match="leak margin"):
+    with pytest.raises(InputError, match="leak_margin"):
         Gate(FailOn.LEAK, leak_margin=margin)

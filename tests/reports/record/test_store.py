@@ -26,7 +26,7 @@ from fedrec_auditor.reports.record.rows import SCHEMA_VERSION, Finding, Messages
 from fedrec_auditor.reports.record.sections import anchors
 from fedrec_auditor.reports.record.store import IDENTIFIER
 from fedrec_auditor.reports.say import basis_words
-from fedrec_auditor.reports.say.glance import glances, hidden_words, shares
+from fedrec_auditor.reports.say.summary import hidden_words, summarize_systems, tally
 from fedrec_auditor.reports.writers import html
 from fedrec_auditor.reports.writers.files import TABLES, csv_table, write_tables
 from tests.reports.conftest import finding, glance_of, scope, upper, vary
@@ -266,7 +266,9 @@ def test_a_claim_of_an_earlier_record_is_not_told_as_its_authors(
     (tmp_path / "report.json").write_text(json.dumps(raw))
     found = Record.read(tmp_path)
     assert [f.verdict for f in found.findings] == [f.verdict for f in record.findings]
-    assert {basis_words(f.claim) for f in found.findings} == {"by whom is not recorded"}
+    assert {basis_words(f.claim) for f in found.findings} == {
+        "the record does not say who states it"
+    }
 
 
 def test_a_directory_that_cannot_be_written_is_refused_early(tmp_path: Path) -> None:
@@ -344,7 +346,7 @@ def test_what_is_no_record_does_not(
 
 
 def counts(record: Record) -> list[int]:
-    return list(shares(record).values())
+    return list(tally(record).values())
 
 
 def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None:
@@ -354,7 +356,7 @@ def test_a_notebook_shows_the_first_screen_of_the_report(record: Record) -> None
     assert len(text) < 20_000
     order = ["dplcf-ap", "fcf", "dplcf-sp", "fmf-ldp"]
     assert sorted(order, key=page.said.index) == order
-    got = "is picked 81.6% of the time, 50% without the uploads"
+    got = "picks the right one 81.6% of the time; without the uploads: 50%"
     for said in ("1 false 0 unproved 2 proved 1 no claim", "943 users", got, "Withdraw"):
         assert said in page.said
         assert said in Page(html.render(record)).said
@@ -432,7 +434,7 @@ def test_what_is_measured_under_an_assumption_is_not_shown(record: Record) -> No
     one = record["dplcf-sp"].findings[0]
     doubtful = replace(one.measured, epsilon=77.0, assumptions=("scores are Gaussian",))
     changed = with_one(record, vary(one, measured=doubtful))
-    (glance,) = glances(changed)
+    (glance,) = summarize_systems(changed)
     said = " ".join((glance.sentence, glance.head, glance.about, glance.line, glance.todo))
     assert "77" not in said
     assert "shown" not in said
@@ -448,7 +450,7 @@ def test_a_proof_under_an_assumption_hides_nobody_for_sure(record: Record) -> No
 
 
 def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Record) -> None:
-    """Silent messages are told if they are most, and that training broke unless utility is good."""
+    """A warning appears if most messages are empty, and of a failed training if utility is bad."""
     rows = [row for row in record.utility if row.target == "fcf"]
     flat = [vary(row, ci_low=0.0, ci_high=1.0) for row in rows]
     assert rows
@@ -460,16 +462,16 @@ def test_a_training_that_broke_down_is_told_with_what_an_attacker_got(record: Re
         return one.got, one.got_words
 
     for words in got(70, flat):
-        assert words.endswith("; the training broke down: 71 of 100 messages tell nothing")
+        assert words.endswith("; the training broke down: 71 of 100 messages are empty or unusable")
     for words in (*got(70, rows), *got(70, [])):
-        assert words.endswith("; 71 of 100 messages tell nothing")
+        assert words.endswith("; 71 of 100 messages are empty or unusable")
     for words in got(49, flat):
         assert "messages" not in words
 
 
 def test_of_a_false_claim_it_is_said_how_many_times_it_is_exceeded(record: Record) -> None:
     finding = record["dplcf-ap"].headline_finding
-    for least, said in ((1.6662, "1.66 times as much"), (20.0, "20 times"), (math.inf, "")):
+    for least, said in ((1.6662, "1.66 times the claim"), (20.0, "20 times"), (math.inf, "")):
         shown = replace(finding.measured, epsilon=least)
         changed = vary(record, findings=(vary(finding, measured=shown),))
         sentence = glance_of(changed, "dplcf-ap").sentence

@@ -15,14 +15,14 @@ from fedrec_auditor.reports.documents.document import sentences
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Finding, SkippedRow
 from fedrec_auditor.reports.record.sections import Section
-from fedrec_auditor.reports.say.glance import hidden_words
 from fedrec_auditor.reports.say.next_step import next_step
+from fedrec_auditor.reports.say.summary import hidden_words
 from tests.reports.conftest import finding, upper, vary
 from tests.reports.record.test_severity import USER, judged, seen, won
 
 HERE = (
-    "for everything about one user (any value against any other), over the whole training, "
-    "against the server"
+    "for everything about one user (for any two inputs that differ in it), over the whole "
+    "training, against the server"
 )
 """The scope of ``judged``, which travels with every epsilon that is advised."""
 
@@ -33,7 +33,7 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
         f"Withdraw the claim, or claim epsilon 2.25 instead of 1, {HERE}."
     )
     mended = vary(refuted, repair="as_published=false")
-    assert "or set as_published=false, with which it is proved" in todo(record, mended)
+    assert "or set as_published=false, with which the claim is proved" in todo(record, mended)
     endless = judged(record, 1.0, math.inf, math.inf)
     assert todo(record, endless) == "Withdraw the claim."
     assert todo(record, judged(record, 178.0, 3.286, 2.8)) == (
@@ -41,14 +41,14 @@ def test_what_to_do_names_what_the_record_knows(record: Record) -> None:
     )
     unproved = judged(record, 1.0, 3.7052, None)
     assert todo(record, unproved) == (
-        f"Claim epsilon 3.71 {HERE}, or bring the missing proof of 1."
+        f"Claim epsilon 3.71 {HERE}, or supply the missing proof of epsilon 1."
     )
     little = judged(record, 1.0, 10.76, None, repair="as_published=false")
     assert todo(record, little) == (
-        "Set as_published=false, with which it is proved, or bring the missing proof of 1. The "
-        "epsilon that is proved, 10.8, promises next to nothing."
+        "Set as_published=false, with which the claim is proved, or supply the missing proof of "
+        "epsilon 1. The epsilon that is proved, 10.8, promises next to nothing."
     )
-    assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Treat what")
+    assert todo(record, judged(record, math.inf, math.inf, None)).startswith("Protect the uploads")
 
 
 def todo(record: Record, *findings: Finding, users: int = 600) -> str:
@@ -77,7 +77,7 @@ def test_a_proof_is_told_though_the_headline_is_of_a_game(record: Record) -> Non
     said = f"Claim epsilon 3.71 at delta 1e-05 {HERE}, if the client adds the noise of its proof, "
     for order in ((own, game), (game, own)):
         assert Section("it", order).headline_finding is game
-        assert todo(record, *order) == f"{said}or bring the missing proof of 2."
+        assert todo(record, *order) == f"{said}or supply the missing proof of epsilon 2."
 
 
 def test_what_a_system_of_ones_own_lacks_is_a_proof(record: Record) -> None:
@@ -140,7 +140,9 @@ def test_advice_of_every_kind_of_system(record: Record, kind: str) -> None:
             assert re.search(r"laim epsilon 2( instead of [19],)? for", said), said
         assert ("proof=" in said) <= own
         if leak >= 0.3 and one.verdict is not Verdict.VIOLATED:
-            assert said.startswith(f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy it'}")
+            assert said.startswith(
+                f"Do not {'rely on epsilon' if leak < 0.5 else 'deploy the system'}"
+            )
         assert said.startswith("Withdraw") == (one.verdict is Verdict.VIOLATED)
         assert ("Not assessed: leak (1 of 2" in said) == (open_ and leak < 0.5)
 
@@ -152,7 +154,7 @@ def test_a_repair_of_another_scope_says_what_it_does_not_mend(record: Record) ->
     other = vary(refuted, claim=claim, scope=wider, repair="faithful=false", measured=None)
     assert next_step(Section("it", (refuted, other)), leaks=False) == (
         f"Withdraw the claim, or claim epsilon 2 instead of 1, {HERE}, or set faithful=false, with "
-        "which it is proved over one round, though not over the whole training."
+        "which the claim is proved over one round, though not over the whole training."
     )
 
 
@@ -172,8 +174,8 @@ def test_a_shorter_horizon_is_advised_only_where_the_same_claim_is_proved(record
     held = finding("it", claim, once, upper(250.0, once, "a proof"), None)
     said = next_step(Section("it", (refuted, held)), leaks=False)
     assert said == (
-        "Withdraw the claim, or quote it over one round only, where it is proved. The epsilon that "
-        "is proved, 5,000, promises next to nothing."
+        "Withdraw the claim, or quote it only over one round, for which it is proved. The "
+        "epsilon that is proved, 5,000, promises next to nothing."
     )
     for other in (
         vary(held, claim=replace(claim, epsilon=260.0)),
@@ -201,5 +203,5 @@ def test_an_epsilon_that_hides_nothing_is_not_recommended_to_who_claims_none(
 
 
 def test_a_system_without_a_judged_claim_is_told_by_what_it_leaks() -> None:
-    assert next_step(Section("it", ()), leaks=True).startswith("Treat what leaves the devices")
+    assert next_step(Section("it", ()), leaks=True).startswith("Protect the uploads")
     assert "--claim" in next_step(Section("it", ()), leaks=False)

@@ -25,7 +25,6 @@ from fedrec_auditor.accountants.statements import (
 )
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.reports import say
-from fedrec_auditor.reports.documents.figures import trade_offs
 from fedrec_auditor.reports.record.record import Record
 from fedrec_auditor.reports.record.rows import Baseline, FurtherFigure, UtilityRow
 from fedrec_auditor.reports.record.sections import Section
@@ -105,7 +104,7 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
     assert outcome_words(measured) == "Measured share"
     assert probability_words(measured, 0.0) == "0"
     assert ratio_words(measured) == (
-        "not bounded by what was seen: no draw of one of the two inputs gave it"
+        "not bounded by the samples: no draw of one of the two inputs gave this output"
     )
     seen = replace(_measured(0.9, 0.5, 0.2), samples=8000, confidence=0.95)
     assert ratio_words(seen).startswith("2.5 as measured (log-ratio 0.916")
@@ -113,10 +112,10 @@ def test_an_event_that_no_draw_showed_is_given_no_probability() -> None:
 
 def test_groups_that_may_be_alike_are_not_told_apart(record: Record) -> None:
     row = next(row for row in record.attacks if row.users and row.users.groups)
-    assert "Hit hardest: activity: most items 0.99 [0.98, 1]" in risk_words(row)
+    assert "Most exposed group: activity: most items 0.99 [0.98, 1]" in risk_words(row)
     one = row.users.groups["gender"]
     alike = vary(row.users, groups={"gender": {**one, "F": one["M"]}})
-    assert "Hit" not in risk_words(vary(row, users=alike))
+    assert "exposed group" not in risk_words(vary(row, users=alike))
 
 
 @pytest.mark.parametrize(
@@ -137,10 +136,8 @@ def test_a_proof_of_what_is_claimed_does_not_read_as_more_than_it() -> None:
         finding("it", claim, user, upper(proof, user, "a proof"), None)
         for proof in (0.981468, 0.99)
     )
-    assert say.proved_of(kept) == say.brief(claim.epsilon) == "0.981"
-    assert say.proved_of(broken) == "0.99"
-    (line,) = [x for x in trade_offs(vary(kept, holds_at=0.00213)) if "does" in x.words]
-    assert line.said == "(0.981, 0.00213)"
+    assert say.proved_text(kept) == say.short_number(claim.epsilon) == "0.981"
+    assert say.proved_text(broken) == "0.99"
 
 
 @given(
@@ -156,11 +153,11 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
     claim = Claim(epsilon=claimed, scope=user, statement="s", source="s")
     bounds = upper(claimed * more, user, "a proof"), lower(claimed * less, user, "a game")
     found = finding("it", claim, user, *bounds)
-    (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).told
+    (cell,) = exposure(Section("it", findings=(found,)), Vantage.SERVER).main
     for exactly in (False, True):
-        proved = say.proved_of(found, exactly=exactly)
-        shown = say.shown_of(found, exactly=exactly)
-        stated = (say.number if exactly else say.brief)(claimed)
+        proved = say.proved_text(found, exactly=exactly)
+        shown = say.shown_text(found, exactly=exactly)
+        stated = (say.number if exactly else say.short_number)(claimed)
         assert (proved == stated) is (more < 1.1)
         assert (shown == stated) is (less > 0.9)
         if more > 1.1:
@@ -173,7 +170,7 @@ def test_equal_epsilons_print_alike_and_others_on_their_side(
 
 
 def test_whole_epsilons_are_printed_in_full() -> None:
-    told = (say.brief, say.at_least, say.at_most, say.short, say.number)
+    told = (say.short_number, say.at_least, say.at_most, say.short, say.number)
     assert {each(1682.0) for each in told} == {"1,682"}
     assert {each(85_494_360.0) for each in told} == {"85,494,360"}
 
@@ -214,10 +211,10 @@ def test_the_line_says_whether_the_settings_learn(record: Record) -> None:
 def test_useless_is_what_no_interval_shows_to_be_better_than_guessing(record: Record) -> None:
     open_ = utility("dplcf-sp", 0.12, None)
     assert not beats_guessing([open_])
-    assert "It is not shown to be better than guessing." in of(record, open_)
+    assert "The figure is not shown to be better than guessing." in of(record, open_)
     weak = utility("dplcf-sp", 0.09, None)
     said = of(record, weak)
-    assert "It is not better than guessing: useless at this epsilon." in said
+    assert "The figure is not better than guessing: the system is useless at this epsilon." in said
     assert "useless" not in of(record, weak, open_)
     better = vary(utility("dplcf-sp", 0.2, None), metric="HR@20")
     assert "useless" not in of(record, weak, better)
@@ -254,18 +251,18 @@ def ahead(row: UtilityRow, by: float, half: float, name: str = "popularity") -> 
     return vary(row, baseline=found)
 
 
-NOTHING = "it learned nothing personal that helps."
-PERHAPS = "it may have learned nothing personal that helps."
+NOTHING = "the system learned nothing personal that helps."
+PERHAPS = "the system may have learned nothing personal that helps."
 
 
 @pytest.mark.parametrize(
     ("gaps", "said"),
     [
         ([(0.05, 0.02)], ""),
-        ([(0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
-        ([(0.0, 0.0)], f"It is not shown to be better than popularity: {PERHAPS}"),
-        ([(-0.01, 0.02)], f"It is not shown to be better than popularity: {PERHAPS}"),
-        ([(-0.05, 0.02)], f"It is not better than popularity: {NOTHING}"),
+        ([(0.01, 0.02)], f"The figure is not shown to be better than popularity: {PERHAPS}"),
+        ([(0.0, 0.0)], f"The figure is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.01, 0.02)], f"The figure is not shown to be better than popularity: {PERHAPS}"),
+        ([(-0.05, 0.02)], f"The figure is not better than popularity: {NOTHING}"),
         (
             [(-0.05, 0.02), (-0.01, 0.02)],
             f"None of its 2 figures is better than popularity: {NOTHING}",
@@ -287,7 +284,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 ) -> None:
     rows = [ahead(utility("fcf", 0.31, None), *gap) for gap in gaps]
     changed = vary(record, utility=tuple(rows))
-    begin = f"utility: HR@10 0.31, by popularity {0.31 - gaps[-1][0]:.3g}. "
+    begin = f"utility: HR@10 0.31, popularity {0.31 - gaps[-1][0]:.3g}. "
     assert shortfall(changed["fcf"]) == (said and begin + said)
     assert of(record, *rows).endswith(said or "at random.")
     assert f"against {0.31 - gaps[-1][0]:.3g} by popularity; 0.1 at random" in of(record, *rows)
@@ -295,7 +292,7 @@ def test_what_is_not_shown_to_beat_its_baseline_is_told(
 
 def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None:
     row = vary(utility("fcf", 0.9, None), metric="MSE", random=1.2)
-    for by, said in ((-0.1, ""), (0.1, f"It is not better than two means: {NOTHING}")):
+    for by, said in ((-0.1, ""), (0.1, f"The figure is not better than two means: {NOTHING}")):
         assert shortfall(
             vary(record, utility=(ahead(row, by, 0.05, "two means"),))["fcf"]
         ).endswith(said)
@@ -305,12 +302,15 @@ def test_of_an_error_the_difference_counts_the_other_way(record: Record) -> None
 def test_what_does_not_beat_guessing_is_told_that_alone(record: Record) -> None:
     """A ranking that learns nothing, such as `random`, or one after a part of the training."""
     lost = ahead(utility("fcf", 0.09, None), -0.2, 0.01)
-    said = "utility: HR@10 0.09, by guessing 0.1. It is not better than guessing: useless here."
+    said = (
+        "utility: HR@10 0.09, guessing 0.1. The figure is not better than guessing: the system is "
+        "useless here."
+    )
     assert shortfall(vary(record, utility=(lost,))["fcf"]) == said
     below = ahead(utility("fcf", 0.31, None), -0.2, 0.01)
     cut = vary(below, paper_note=f"{CUT}20 of 1000 rounds.")
     told = shortfall(vary(record, utility=(cut,))["fcf"])
-    assert "It is not shown to be better than popularity after 20 of 1000 rounds" in told
+    assert "The figure is not shown to be better than popularity after 20 of 1000 rounds" in told
     assert "learned" not in told
 
 
@@ -324,13 +324,15 @@ def test_what_is_not_beaten_stands_on_every_first_screen(record: Record) -> None
         "text": str(changed),
         "terminal": " ".join(printed(lambda c: terminal.render(changed, c)).split()),
     }
-    said = f"Utility: HR@10 0.28, by popularity 0.33. It is not better than popularity: {NOTHING}"
+    said = (
+        f"Utility: HR@10 0.28, popularity 0.33. The figure is not better than popularity: {NOTHING}"
+    )
     for name, text in texts.items():
         assert text.count(said) == 1, name
     system = texts["html"].partition('id="systems"')[2]
     assert "popularity 0.33, difference [-0.07, -0.03]" in system
     for name in ("html", "markdown"):
-        assert say.fill_phrase("note", "intervals") in texts[name]
+        assert say.fill_text("note", "intervals") in texts[name]
 
 
 def test_figures_say_of_how_many_trainings_they_are() -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 from fedrec_auditor.accountants.verdict import FailOn, Gate, Verdict
 from fedrec_auditor.reports import say
 from fedrec_auditor.reports.record.record import Record
-from fedrec_auditor.reports.say.glance import glances
+from fedrec_auditor.reports.say.summary import summarize_systems
 from fedrec_auditor.reports.writers import ci, markdown, terminal
 from fedrec_auditor.reports.writers.terminal import render_system
 from tests.reports.conftest import glance_of, vary
@@ -117,7 +117,7 @@ def test_the_lines_fit_the_terminal_and_hang(record: Record, width: int) -> None
     lines = shown(record, width, fancy=True).split("\n")
     assert max(cell_len(line) for line in lines) <= width
     body, unwrapped = "\n".join(lines), " ".join(" ".join(lines).split())
-    for glance in glances(record):
+    for glance in summarize_systems(record):
         assert body.count(f"\n{glance.severity.value:<8}  {glance.section.target}") == 1
         for part in (glance.head, glance.about, glance.todo):
             assert part in unwrapped
@@ -147,7 +147,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
     [(0.650859, "0.651"), (1.0, "1"), (0.99996, "0.99996"), (0.0063716, "0.00637"), (-0.5, "-0.5")],
 )
 def test_figures_are_brief_but_never_rounded_up_to_one(value: float, said: str) -> None:
-    assert say.brief(value) == said
+    assert say.short_number(value) == said
 
 
 def test_the_schema_imports_no_renderer() -> None:

@@ -16,12 +16,12 @@ def check_named(
     file: Path,
     old: str,
     new: str,
-    said: Iterable[str],
+    expected: Iterable[str],
     encoding: str = "utf-8",
 ) -> None:
-    """With ``new`` for the first ``old``, one line refuses the file by name and says all this.
+    """With ``new`` for the first ``old``, a one-line error names the file and has these parts.
 
-    Where ``old`` is "*", ``new`` is the whole file.
+    If ``old`` is "*", ``new`` is the whole file.
     """
     text = file.read_text(encoding)
     assert old == "*" or old in text
@@ -29,6 +29,6 @@ def check_named(
     with pytest.raises(InputError) as caught:
         dataset.load(file.parent)
     message = str(caught.value)
-    assert all(part in message for part in [file.name, *said]), message
+    assert all(part in message for part in [file.name, *expected]), message
     assert "\n" not in message
     assert len(message) < 1000

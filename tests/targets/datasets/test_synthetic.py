@@ -1,4 +1,4 @@
-"""The planted truth is in the data, and nothing else is."""
+"""The data have the dependencies of the synthetic truth, and no others."""
 
 import tracemalloc
 from typing import Any
@@ -17,13 +17,13 @@ from fedrec_auditor.targets.datasets.synthetic import PULL, SHARES, Synthetic
 
 def law(model: Synthetic) -> NDArray[np.float64]:
     """Probability of each item as a user's first choice, by the class's docstring, user by user."""
-    plant, result = model.plant(), np.empty((model.n_users, model.n_items))
+    truth, result = model.truth(), np.empty((model.n_users, model.n_items))
     for user in range(model.n_users):
         for item in range(model.n_items):
             log = -model.skew * np.log(item + 1)
-            log += PULL * model.taste * (plant.user_taste[user] == plant.item_taste[item])
+            log += PULL * model.taste * (truth.user_taste[user] == truth.item_taste[item])
             for name in ("gender", "age_group"):
-                code, lean = plant.attributes[name].codes[user], plant.leans[name][item]
+                code, lean = truth.attributes[name].codes[user], truth.leans[name][item]
                 log += PULL * model.signal * (code == lean)
             result[user, item] = np.exp(log)
     return result / result.sum(axis=1, keepdims=True)
@@ -40,7 +40,7 @@ def first_choices(data: Interactions) -> NDArray[np.int64]:
 
 
 def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]) -> float:
-    """P-value of choices under a law: each one's place in its distribution must be uniform."""
+    """P-value of choices under a distribution, by the uniformity of their quantiles."""
     sorted_law = np.take_along_axis(law, order, axis=1)
     at = np.argmax(order == chosen[:, None], axis=1)[:, None]
     mass = np.take_along_axis(sorted_law, at, axis=1)[:, 0]
@@ -53,12 +53,12 @@ def fit(chosen: NDArray[np.int64], law: NDArray[np.float64], order: NDArray[Any]
 def test_first_choices_follow_the_stated_distribution_and_no_weaker_one() -> None:
     settings: dict[str, Any] = {"n_users": 1500, "n_items": 60, "profile": 8, "tastes": 4}
     model = Synthetic(**settings, taste=0.7, signal=0.8, seed=3)
-    plant, right = model.plant(), law(model)
+    truth, right = model.truth(), law(model)
     chosen = first_choices(model.load())
     matches = {"index": np.broadcast_to(np.arange(60), (1500, 60))}
-    matches["taste"] = plant.user_taste[:, None] == plant.item_taste
-    for name, lean in plant.leans.items():
-        matches[name] = plant.attributes[name].codes[:, None] == lean
+    matches["taste"] = truth.user_taste[:, None] == truth.item_taste
+    for name, lean in truth.leans.items():
+        matches[name] = truth.attributes[name].codes[:, None] == lean
     for match in matches.values():
         assert fit(chosen, right, np.argsort(match, axis=1, kind="stable")) > 0.001
     wrong = {"index": {"skew": 0.5}, "taste": {"taste": 0.2}, "gender": {"signal": 0.3}}
@@ -108,7 +108,7 @@ def test_a_strong_signal_is_found_by_a_simple_classifier(attribute: str) -> None
 
 
 def test_attributes_have_the_stated_shares() -> None:
-    attributes = Synthetic(n_users=20_000).plant().attributes
+    attributes = Synthetic(n_users=20_000).truth().attributes
     for name, shares in SHARES.items():
         counts = np.bincount(attributes[name].codes)
         assert attributes[name].categories == tuple(shares)
@@ -129,9 +129,9 @@ def test_popularity_is_skewed_as_asked() -> None:
 
 def test_ratings_are_higher_within_the_taste_group() -> None:
     model = Synthetic(seed=2)
-    data, plant = model.load(), model.plant()
+    data, truth = model.load(), model.truth()
     users = np.repeat(np.arange(model.n_users), np.diff(data.ratings.indptr))
-    match = plant.user_taste[users] == plant.item_taste[data.ratings.indices]
+    match = truth.user_taste[users] == truth.item_taste[data.ratings.indices]
     stars = data.ratings.data
     assert set(np.unique(stars)) == {1, 2, 3, 4, 5}
     assert stats.ttest_ind(stars[match], stars[~match]).statistic > 5

@@ -57,7 +57,7 @@ def write_parquet(path: Path, columns: Mapping[str, Any]) -> Path:
 
 
 def ends(given_ids: list[Any]) -> dict[Any, int]:
-    """What each identifier becomes: itself, or its place among all texts."""
+    """The identifier in the data of each one in the file: itself, or its rank among all texts."""
     plain = all(isinstance(i, int) or (i.isdecimal() and str(int(i)) == i) for i in given_ids)
     if plain:
         return {i: int(i) for i in given_ids}
@@ -68,7 +68,7 @@ def ends(given_ids: list[Any]) -> dict[Any, int]:
 def oracle(
     lines: list[tuple[Any, Any, float, int]], timed: bool
 ) -> dict[tuple[int, int], tuple[float, int]]:
-    """A later row takes an earlier one's place unless its time is before."""
+    """The expected content: a later row replaces an earlier one unless its time is earlier."""
     users, items = ends([line[0] for line in lines]), ends([line[1] for line in lines])
     kept: dict[tuple[int, int], tuple[float, int]] = {}
     for user, item, stars, time in lines:
@@ -79,10 +79,10 @@ def oracle(
 
 
 def options(said: str) -> dict[str, str]:
-    """What an error or a note tells to say of the columns, as the command line reads it."""
+    """The options for columns that an error or a note recommends."""
     found = dict(re.findall(r"--column (\w+)=(\w+)", said))
     for option in re.findall(r"--no-(\w+)", said):
-        found.pop("header", None)  # the other of two remedies
+        found.pop("header", None)  # of the alternative remedy
         found |= {option: "no"}
     return found
 
@@ -108,7 +108,7 @@ def test_the_latest_of_each_pair_is_kept(
     expected = oracle(lines, timed)
     assert found == {pair: (r, t if timed else None) for pair, (r, t) in expected.items()}
     repeated = len(lines) - len(found)
-    said = [note for note in notes if f"that another row of t{ending} has: {repeated}," in note]
+    said = [note for note in notes if f"{repeated} rows of t{ending} are left out" in note]
     assert len(said) == bool(repeated)
     assert len(notes) == bool(repeated) + (not timed)
 
@@ -118,7 +118,7 @@ def test_the_latest_of_each_pair_is_kept(
 def test_parquet_gives_what_csv_gives(
     lines: list[tuple[Any, Any, float, int]], coded: bool
 ) -> None:
-    """Texts get a letter in front, since Parquet keeps the text "7" from the number 7."""
+    """Texts get a letter in front, because Parquet distinguishes the text "7" from the number 7."""
     columns: dict[str, Any] = {}
     for at, name in enumerate(("user", "item")):
         ids = [line[at] for line in lines]
@@ -203,7 +203,7 @@ def test_the_separator_is_found(tmp_path: Path, separator: str, ending: str) -> 
 
 def test_a_separator_that_cannot_be_told_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("user,item,x|item|user\n1,2,3|4|5\n")
-    with pytest.raises(InputError, match=r"got ',' or '\|'\. Say which: --separator"):
+    with pytest.raises(InputError, match=r"got ',' or '\|'\. Give it: --separator"):
         contents(tmp_path / "t.txt")
     assert contents(tmp_path / "t.txt", {"separator": ","}) == {(1, 2): (1.0, None)}
     with pytest.raises(InputError, match=r"among , ; \| :: tab and space, got 'x'"):
@@ -215,12 +215,12 @@ def test_a_rating_of_0_is_what_is_said_of_it(tmp_path: Path) -> None:
     missing = Table().load(path)
     assert (missing.names, missing.items.tolist()) == (("b",), [2])
     assert contents(path, {"zeros": "missing"}) == {(0, 2): (3.0, None)}
-    assert "Ratings of 0 in t.csv: 1, left out" in missing.notes[0]
+    assert "1 ratings in t.csv are 0 and left out" in missing.notes[0]
     rated = Table(columns={"zeros": "rating"}).load(path)
     assert rated.names == ("a", "b")
     assert rated.ratings.nnz == 2
     np.testing.assert_allclose(rated.ratings.toarray(), [[0, 0], [0, 3]], atol=1e-30)
-    assert "Ratings of 0 in t.csv: 1, kept" in rated.notes[0]
+    assert "1 ratings in t.csv are 0 and count as ratings" in rated.notes[0]
     with pytest.raises(InputError, match="missing or rating, got 'no'"):
         Table(columns={"zeros": "no"}).load(path)
     write(path, ["user", "item", "rating"], [("a", 1, 0)])
@@ -375,7 +375,7 @@ def test_what_a_refusal_says_of_the_columns_works(tmp_path: Path, header: str) -
 
 
 def test_a_column_of_dates_that_is_not_read_is_offered_as_times(tmp_path: Path) -> None:
-    """As of reviews on Steam, which have hours instead of ratings."""
+    """Reviews on Steam, for example, have hours instead of ratings."""
     names = ["user", "item", "hours", "date"]
     path = write(tmp_path / "t.csv", names, [("a", "b", 2, "2018-03-02")])
     (note,) = Table().load(path).notes
@@ -433,7 +433,7 @@ def test_a_first_line_that_may_be_a_row_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", ["ann", "heat"], [("bob", "alien"), ("eve", "up")])
     (note,) = Table(columns={"user": "ann", "item": "heat"}).load(path).notes
     assert note == (
-        "Line 1 of t.csv is taken for names of columns: ann, heat. If it is a row, say --no-header."
+        "Line 1 of t.csv is read as names of columns: ann, heat. If it is a row, say --no-header."
     )
     said = {"user": "ann", "item": "heat", "header": "yes"}
     assert Table(columns=said).load(path).notes == ()
@@ -534,7 +534,7 @@ def test_a_line_that_is_no_object_is_shown(tmp_path: Path, line: str) -> None:
     path.write_text('{"user": 1, "item": 2}\n' + line)
     with pytest.raises(InputError) as caught:
         contents(path)
-    assert f"an object of JSON in each line, got {line!r}" in str(caught.value)
+    assert f"a JSON object in each line, got {line!r}" in str(caught.value)
 
 
 BIG = 1234567890123456768
@@ -593,7 +593,7 @@ def test_the_unit_of_times_is_found_by_their_size(tmp_path: Path, scale: int) ->
     mixed = [*rows, (7, 1, 1_550_000_000)]
     data = Table().load(write(tmp_path / "t.csv", ["user", "item", "timestamp"], mixed))
     assert data.timestamps.tolist() == [*seconds, 1_550_000_000]
-    assert "are of several units, each read by its size: seconds 1, " in data.notes[0]
+    assert "have several units, determined by their size: seconds 1, " in data.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -659,7 +659,9 @@ def test_quotes_are_letters_between_tabs_where_one_is_open(tmp_path: Path) -> No
     assert '"x"' in Table(columns={"quotes": "no"}).load(path).titles
     path = tmp_path / "t.csv"
     path.write_text('user,item\n1,"weird al" yankovic\n')
-    with pytest.raises(InputError, match=r"quotes closed .*Close it, or say --no-quotes") as caught:
+    with pytest.raises(
+        InputError, match=r"quotes closed .*Close it, or give --no-quotes"
+    ) as caught:
         contents(path)
     said = options(str(caught.value))
     assert Table(columns=said).load(path).titles == ('"weird al" yankovic',)

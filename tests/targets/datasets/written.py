@@ -1,4 +1,4 @@
-"""Made-up rows of MovieLens, files of them in every layout, and the obvious way to read them."""
+"""Invented rows of MovieLens, files of them in every layout, and a simple reader."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = ("under 35", "35 to 45", "over 45")
 
 @dataclass(frozen=True)
 class Rows:
-    """What the files say, in the order of their lines: users have an age, a gender, a job."""
+    """Content of the files, in the order of their lines: users have an age, a gender, a job."""
 
     users: dict[int, tuple[int, str, str]]
     items: dict[int, tuple[str, list[str]]]
@@ -36,7 +36,7 @@ class Rows:
         *,
         alone: bool = False,
     ) -> Interactions:
-        """The slow obvious oracle: dense arrays and dictionaries; ``alone`` without ratings."""
+        """A slow, simple oracle of dense arrays and dictionaries; ``alone`` without ratings."""
         users, items = (sorted({pair[side] for pair in self.pairs}) for side in (0, 1))
         ratings = np.zeros((len(users), len(items)), dtype=np.float32)
         for (user, item), (rating, _) in self.pairs.items():
@@ -73,7 +73,7 @@ def rows(
     stars: Sequence[float] = (1, 2, 3, 4, 5),
     largest: int = 10**6,
 ) -> Rows:
-    """Rows of any ids, titles and genres (in any order, with repeats, or none)."""
+    """Rows with any ids, titles and genres (in any order, repeated, or none)."""
     ids = st.integers(1, largest)
     person = st.tuples(st.sampled_from(ages), st.sampled_from("FM"), st.sampled_from(jobs))
     users = draw(st.dictionaries(ids, person, min_size=1, max_size=6))
@@ -145,4 +145,4 @@ SMALL = Rows(
     items={5: ("Anon, The", ["War"]), 6: ("Café", []), 7: ("Unseen", ["Drama"])},
     pairs={(1, 5): (4, 9), (2, 6): (2, 8), (1, 6): (3, 7)},
 )
-"""User 9 rated nothing, and nobody rated item 7."""
+"""Rows in which user 9 rated nothing, and nobody rated item 7."""

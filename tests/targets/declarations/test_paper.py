@@ -1,4 +1,4 @@
-"""What a paper declares is read as it is said, and what is wrong in it is named."""
+"""Declarations of papers are read as written, and errors name the invalid part."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ POPULATION = Population(n_users=10, n_items=4)
 
 @dataclass(frozen=True)
 class System:
-    """All of a system that a declaration asks for."""
+    """The members of a system that declarations use."""
 
     rounds: int = 2
     as_published: bool = True
@@ -107,7 +107,7 @@ class System:
 
 @pytest.fixture
 def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Paper]:
-    """A paper that another distribution would bring, of these declarations."""
+    """A paper of these declarations, as another distribution may provide it."""
     monkeypatch.syspath_prepend(str(tmp_path))
     count = 0
 
@@ -179,7 +179,7 @@ def test_the_first_table_with_a_metric_gives_its_value(paper: Callable[..., Pape
 def test_what_is_wrong_in_a_declaration_is_named(
     paper: Callable[..., Paper], files: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(InputError, match=r"Expected what a paper declares in .*toml") as caught:
+    with pytest.raises(InputError, match=r"Expected a paper's declarations in .*toml") as caught:
         paper(**files)
     assert said in str(caught.value)
 
@@ -206,7 +206,7 @@ def constants(path: Path) -> set[float]:
 
 @pytest.mark.parametrize("name", papers())
 def test_no_number_of_a_printed_table_stands_in_python(name: str) -> None:
-    """Of three digits or more: shorter ones are settings as well."""
+    """Only numbers of three digits or more count, because shorter ones are settings as well."""
     printed = {
         value
         for table in papers()[name].printed.table
@@ -251,7 +251,7 @@ data = "small"
 
 
 def test_attacks_of_any_paper_are_measured_again(paper: Callable[..., Paper]) -> None:
-    """Its attackers, figures and cutoff are those that it names."""
+    """Attackers, figures and cutoff are the declared ones."""
     one, two = (part.measure.args[0] for part in tables.attacked_parts(paper(printed=ATTACKS)))
     assert (one.cutoff, one.hits, one.components) == (5, ("Table 8", 0.1), [])
     assert two.hits == ("Figure 7", None)
@@ -294,5 +294,5 @@ def test_numbers_are_said_by_turns(paper: Callable[..., Paper]) -> None:
     assert [c.what for c in computed] == ["a, first", "second", "b, first", "second"]
     assert [c.word for c in computed] == [Arithmetic.RIGHT, Arithmetic.WRONG] * 2
     odd = made.entry("100").model_copy(update={"numbers": made.entry("100").numbers * 3})
-    with pytest.raises(InputError, match="Expected 4 numbers of entry 100"):
+    with pytest.raises(InputError, match="each of 4 numbers of entry 100"):
         made.computed(odd)

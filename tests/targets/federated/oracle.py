@@ -1,6 +1,6 @@
-"""One device after the other, one minibatch after the other, by autograd in float64: slow, obvious.
+"""Slow reference: one device and one minibatch after another, by autograd in float64.
 
-It consumes the same draws as the fast ways; that those are right is ``test_local_training``.
+The oracle uses the same draws as the fast ways; ``test_local_training`` checks the draws.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def train_one(
     local: LocalTraining,
     squared: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
-    """The whole model of one device after its local training."""
+    """Whole model of one device after its local training."""
     me = np.array([user])
     streams, interactions = clients.streams.take(me), clients.interactions.take(me)
     examples = draw_examples(interactions, streams, local.negatives)

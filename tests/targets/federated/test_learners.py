@@ -1,4 +1,4 @@
-"""Models of the learners: their parts, their scores, what they refuse, and that they learn."""
+"""Tests of the learners: parts, scores, refusals, and learning."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def test_a_device_without_items_has_scores(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(LOGITS))
 def test_averaged_training_learns_which_items_go_together(name: str) -> None:
-    """Two groups of users, told apart by a feature, with items of their own."""
+    """Two groups of users, distinguished by a feature, each with its own items."""
     rng = np.random.default_rng(0)
     group = np.arange(40) % 2
     same = group[:, None] == np.arange(30) % 2
-    held = same & (rng.random((40, 30)) < 0.5)
+    interacted = same & (rng.random((40, 30)) < 0.5)
     devices = Clients(
-        interactions=Interactions.of(held.astype(float)),
+        interactions=Interactions.of(interacted.astype(float)),
         features=np.stack([group == 0, group == 1], axis=1).astype(float),
         streams=Streams.spawn(rng, 40),
     )
@@ -113,7 +113,7 @@ def test_averaged_training_learns_which_items_go_together(name: str) -> None:
 
     def apart() -> float:
         scores = learner.score(model, devices)
-        new = ~held
+        new = ~interacted
         return float(scores[new & same].mean() - scores[new & ~same].mean())
 
     before = apart()

@@ -1,4 +1,4 @@
-"""Draws of devices alone as in company, and compiled training, held to autograd in float64."""
+"""Tests of device draws, alone and in batches, and of compiled training against autograd."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def streams(count: int, seed: int = 0) -> Streams:
 
 
 def of(examples: Examples, device: int) -> tuple[list[int], list[int]]:
-    """Items of its own, and negatives."""
+    """Own items of a device, and its negatives."""
     part = slice(examples.indptr[device], examples.indptr[device + 1])
     ids, own = examples.ids[part], examples.positive[part]
     assert (np.diff(ids) > 0).all()
@@ -81,7 +81,7 @@ def test_blocks_of_devices_change_nothing(monkeypatch) -> None:
 
 
 def test_negatives_are_uniform_over_pairs_of_others() -> None:
-    """Two of five others: each of the ten pairs in a tenth of 20,000 devices."""
+    """Two of five negatives: each of the ten pairs is drawn by a tenth of 20,000 devices."""
     n = 20_000
     held = np.zeros((n, 7))
     held[:, [2, 5]] = 1
@@ -153,7 +153,7 @@ TOLERANCE = 2e-5
 def setting(
     name: str, *, users: int, items: int, d: int, width: int, seed: int, dense: float = 0.3
 ) -> tuple[Learner, dict[str, NDArray[Any]], Clients]:
-    """A learner, a first model and devices; the first device has nothing, the last all items."""
+    """A learner, an initial model and devices; the first device has no items, the last has all."""
     rng = np.random.default_rng(seed)
     held = rng.random((users, items)) < dense
     held[0], held[-1] = False, True
@@ -230,7 +230,7 @@ def test_training_agrees_with_autograd(
 
 @pytest.mark.parametrize("name", sorted(LOGITS))
 def test_the_step_is_large_enough_to_tell_a_wrong_gradient(name: str) -> None:
-    """What the comparison above would miss: every component moves by 100 tolerances and more."""
+    """The comparison above is sensitive: every component moves by at least 100 tolerances."""
     learner, model, clients = setting(name, users=3, items=30, d=8, width=4, seed=1)
     local = LocalTraining(epochs=2, batch=8, learning_rate=0.02)
     trained = dense(learner.train(model, clients, local, Compute()), 1)
@@ -268,7 +268,7 @@ def same(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> None:
 
 
 def test_a_device_whose_training_explodes_explodes_alone() -> None:
-    """Features of one device overflow; the others, beside and after it, do not notice."""
+    """The features of one device overflow; the other devices do not change."""
     learner, model, clients = setting("mf", users=6, items=40, d=4, width=2, seed=6)
     backwards = clients.take(
         np.array([5, 4, 3, 2, 1, 0])
@@ -304,7 +304,7 @@ def test_a_device_sends_the_rows_it_touched_and_nothing_of_others() -> None:
 
 @pytest.mark.parametrize("normal", [False, True])
 def test_noise_between_epochs_falls_on_every_entry_also_without_items(normal: bool) -> None:
-    """Nothing is learnt from no items: each epoch but the last clips the broadcast and adds."""
+    """Without items each epoch but the last only clips the broadcast and adds noise."""
     learner, model, clients = setting("mf", users=2, items=900, d=4, width=2, seed=5)
     noise = ClippedNoise(0.5, 0.1, normal)
     deviation = 0.1 if normal else 0.1 * np.sqrt(2)

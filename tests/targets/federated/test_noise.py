@@ -1,4 +1,4 @@
-"""Clipping and noise of many messages at once, against one message at a time and the law."""
+"""Tests of clipping and noise of many messages, against single messages and the distribution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedrec_auditor.targets.components import Dense, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.federated import noise as _noise
 from fedrec_auditor.targets.federated.noise import ClippedNoise
 from fedrec_auditor.targets.federated.protections import LaplaceProtection
@@ -18,7 +18,7 @@ LEVEL = 1e-9  # a correct sampler fails one test here once in a billion seeds; s
 
 
 def one_by_one(noise: ClippedNoise, values: np.ndarray, streams: Streams) -> np.ndarray:
-    """Every message and every entry by itself."""
+    """Noisy messages, computed entry by entry."""
     size = int(np.prod(values.shape[1:]))
     out = np.empty((len(values), size), dtype=values.dtype)
     for client in range(len(values)):
@@ -63,7 +63,7 @@ def test_the_noise_has_its_law_in_every_entry(normal: bool) -> None:
 
 
 def test_rows_that_nothing_touched_carry_noise_too() -> None:
-    """Else an untouched row would come back as it was broadcast."""
+    """Otherwise an untouched row would return as it was broadcast."""
     rest = np.linspace(-0.4, 0.4, 10).reshape(5, 2)
     rows = Rows(
         indptr=np.array([0, 1]),
@@ -74,7 +74,9 @@ def test_rows_that_nothing_touched_carry_noise_too() -> None:
         rest=rest,
     )
     streams = Streams.spawn(np.random.default_rng(0), 1)
-    sent = Randomized(rows, LaplaceProtection().noise("item"), streams).dense(np.array([0]))[0]
+    sent = RandomizedMessages(rows, LaplaceProtection().noise("item"), streams).dense(
+        np.array([0])
+    )[0]
     assert (sent != rest).all()
     assert len(np.unique(sent - np.clip(rest, -0.5, 0.5))) == 10  # no draw is used twice
 

@@ -1,4 +1,4 @@
-"""User vectors that stay on the device: nothing of them is sent, and what items tell remains."""
+"""Tests of user vectors that stay on the device: no upload has them, items still leak."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ def one_round(made: Federated) -> View:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "f-dpmf",
-        *(later(name) for name in ("fedncf-apm", "fedrec", "fedmf", "fedlightgcn-ldp")),
-    ],
+    ["f-dpmf", *(later(name) for name in ("fedncf-apm", "fedrec", "fedmf", "fedlightgcn-ldp"))],
 )
 def test_a_system_with_private_vectors_keeps_the_contract(name: str) -> None:
     hold(test_targets.TestTargets, TargetCase(system(name, private_user=True)))
@@ -63,7 +60,7 @@ def test_no_user_component_crosses_the_wire(name: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 def test_an_upload_of_apm_spends_30_an_entry_less(base: str) -> None:
-    """64 x 44 entries of E_U at 30 each; the training, and the groups told, follow."""
+    """64 x 44 entries of E_U at 30 each; the training and the listed groups follow."""
     sent, kept = (system(f"{base}-apm", private_user=flag) for flag in (False, True))
     user = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     spent = [made.event(user, ML_100K).epsilon for made in (sent, kept)]
@@ -100,7 +97,7 @@ def test_item_rows_still_tell_the_items(base: str) -> None:
 
 
 def test_a_device_goes_on_from_its_own_vector() -> None:
-    """Of users who were drawn it has moved once more a round, of the others not at all."""
+    """The vector of a drawn user moves once per round; the vectors of other users do not move."""
     made = system("fedmf", private_user=True, share=0.3)
     after = [made.shortened(rounds).run(DATA, np.random.default_rng(0)) for rounds in (1, 2, 3)]
     vectors = [run.model.arrays["own"][:, :, 0] for run in after]
@@ -143,7 +140,7 @@ def test_a_learner_that_ignores_own_vectors_is_caught() -> None:
 
 
 def test_summed_uploads_are_as_many_times_the_mean() -> None:
-    """Equation 9 has no 1/N; one upload is what it is."""
+    """Equation 9 has no 1/N; the sum of one upload is the upload."""
     mean, summed = (system("fedmf", server=server) for server in ("mean", "sum"))
     rng, none = np.random.default_rng(0), FedAdam(1.0)
     features = mean.features(DATA).shape[1]

@@ -1,4 +1,4 @@
-"""Protections: budgets, noise factors, laws of an entry and an upload, and their promises."""
+"""Tests of protections: budgets, noise factors, distributions, and promises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.federated.protections import (
     LaplaceProtection,
     Objective,
     Unprotected,
-    perturbed,
+    perturb,
 )
 from fedrec_auditor.targets.mechanisms.report_mechanisms import Piecewise
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FGeraiNl
@@ -131,7 +131,7 @@ def clients(count: int = 1) -> Clients:
 
 
 def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() -> None:
-    """Records of +1 and of -1 throughout have the farthest linear coefficients."""
+    """Records of all +1 and of all -1 have the farthest linear coefficients."""
     for loss, of_example in (
         ("logistic", lambda z: math.log1p(math.exp(-z))),
         ("squared", lambda z: (1.0 - z) ** 2),
@@ -148,13 +148,13 @@ def test_the_linear_term_is_scaled_to_the_linear_coefficients_of_an_example() ->
 def test_perturbed_features_have_the_piecewise_law_clipped(share: float, epsilon: float) -> None:
     law = Piecewise(epsilon)
     streams = Streams.spawn(np.random.default_rng(3), 40_000)
-    drawn = perturbed(np.full((40_000, 1), share), epsilon, streams)[:, 0]
+    drawn = perturb(np.full((40_000, 1), share), epsilon, streams)[:, 0]
 
     def density(x: float) -> float:
         return float(np.exp(law.log_prob(np.array(x), 2 * share - 1)))
 
     edges = np.linspace(0, 1, 6)
-    # of the report in [-C, C]: what is beyond [0, 1] is clipped to its ends
+    # edges of the report in [-C, C]; a report beyond [0, 1] is clipped to its ends
     bounds = np.concatenate([[-law.magnitude], 2 * edges[1:-1] - 1, [law.magnitude]])
     shares = [
         integrate.quad(density, low, high, limit=200, points=_jumps(law, share, low, high))[0]
@@ -185,7 +185,7 @@ def test_features_are_perturbed_only_where_asked_and_stay_in_range() -> None:
 
 @pytest.mark.parametrize("every_round", [False, True])
 def test_a_device_keeps_its_objective_for_the_training(every_round: bool) -> None:
-    """What a step of rate 1 adds to a row with no slope is minus the coefficients drawn for it."""
+    """A step of rate 1 on a row without a slope adds minus the drawn coefficients of the row."""
     system = FGeraiNl(
         learner=Mf(dimension=4),
         protection=Objective(every_round=every_round),

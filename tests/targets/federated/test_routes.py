@@ -1,4 +1,4 @@
-"""Routes: who sees what, and what is charged for it."""
+"""Tests of routes: vantage and event of each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The server's step by Adam, held to Algorithm 2 of Reddi et al. entry by entry.
+"""Tests of composed systems.
 
-The composition: rounds, means, laws, claims and games follow from learner, protection, route.
-
-A paper's table of composed systems: classes like any other, and what is wrong in it is named.
+The server's step by Adam is compared with Algorithm 2 of Reddi et al., entry by entry. Rounds,
+means, distributions, claims and games follow from learner, protection and route. A paper's table of
+composed systems yields ordinary classes; errors in it are named.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Uni
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.accounting import (
     all_accountants,
-    evaluate,
     exact_bounds,
-    least_upper_bound,
+    judge_scoped_claim,
+    smallest_upper_bound,
 )
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.auditor.plan.plan import make_plan, make_target
-from fedrec_auditor.auditor.testing.targets import sampled_bound
+from fedrec_auditor.auditor.testing.targets import measure_bound
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.federated.base import Learner
@@ -122,7 +122,7 @@ def test_a_share_of_the_users_takes_part_drawn_anew_every_round(share: float, co
 
 
 def test_an_audit_of_the_wire_sees_where_each_route_lets_it() -> None:
-    """Sums and pools are the same whoever sent what: the senders' order is not in them."""
+    """Sums and pools do not depend on the order of the senders."""
     for route in (SecureAggregation(), Shuffler()):
         system = Small(route=route, protection=LaplaceProtection(), rounds=1)
         transcript = system.run(data(), np.random.default_rng(0)).transcript
@@ -160,36 +160,36 @@ def test_an_uploads_entries_are_counted_with_the_features_of_table_i() -> None:
 
 
 def test_apm_is_right_for_a_parameter_and_millions_for_an_upload() -> None:
-    """Entry 17: 60 an entry of the item table, of order 10^6 to 10^7 in all, per round."""
+    """Entry 17: 60 per entry of the item table, of order 10^6 to 10^7 in all, per round."""
     system = FedRecApm(rounds=3)
-    asked = system.scoped_claims(ML_100K)
-    assert [(q.scope.unit, q.scope.horizon) for q in asked] == [
+    claims = system.scoped_claims(ML_100K)
+    assert [(q.scope.unit, q.scope.horizon) for q in claims] == [
         (Unit.COORDINATE, Horizon.ROUND),
         (Unit.USER, Horizon.ROUND),
         (Unit.USER, Horizon.TRAINING),
         (Unit.ATTRIBUTE, Horizon.ROUND),
     ]
     findings = [
-        evaluate(
+        judge_scoped_claim(
             system,
             scoped,
             ML_100K,
             exact=exact_bounds(system, ML_100K),
             accountants=all_accountants(),
         )
-        for scoped in asked
+        for scoped in claims
     ]
     assert [f.verdict for f in findings] == ["CONSISTENT"] + 3 * ["INCOMPARABLE"]
     whole = 64 * 44 * 30 + 247_680 + 64 * 1682 * 60 + (64 * 128 + 64) * 40 + 65 * 50
     mechanism = system.mechanism(server(Unit.USER), ML_100K)
     assert exact_lower_bound(mechanism, server(Unit.USER)).epsilon == pytest.approx(whole)
     for horizon, rounds in ((Horizon.ROUND, 1), (Horizon.TRAINING, 3)):
-        proved = least_upper_bound(
+        proved = smallest_upper_bound(
             system, server(Unit.USER, horizon), ML_100K, 0.0, all_accountants()
         )
         assert proved.epsilon == pytest.approx(rounds * whole)
-    assert f"{whole:,}" in asked[1].note
-    assert f"{3 * whole:,}" in asked[2].note
+    assert f"{whole:,}" in claims[1].note
+    assert f"{3 * whole:,}" in claims[2].note
 
 
 def test_an_entry_in_a_training_costs_as_often_as_its_user_may_be_drawn() -> None:
@@ -227,7 +227,7 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
         ShuffledDpEvent(cheap.protection.spent(cheap.entries(ML_100K)), 472), 3
     )
     shuffled = [
-        least_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
+        smallest_upper_bound(system, scope, ML_100K, 1e-6, all_accountants())
         for system in (cheap, dear)
     ]
     assert shuffled[0].epsilon < 2.0  # 3 rounds of epsilon 1, unshuffled
@@ -241,7 +241,7 @@ def test_the_shuffler_amplifies_whole_uploads_of_small_budgets_only() -> None:
 
 def test_many_small_noises_are_charged_one_by_one_and_large_ones_at_once() -> None:
     small, large = (Small(protection=LaplaceProtection(epsilon=e)) for e in (0.01, 30.0))
-    exact = least_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
+    exact = smallest_upper_bound(small, server(Unit.USER), ML_100K, 1e-6, all_accountants())
     assert exact.epsilon < 0.5 * small.protection.spent(small.entries(ML_100K))
     assert large.event(server(Unit.USER), ML_100K) == PureDpEvent(
         large.protection.spent(large.entries(ML_100K))
@@ -259,8 +259,8 @@ def test_gaussian_noise_is_asked_at_a_delta() -> None:
 
 
 def measured(pair: DesignedPair) -> float:
-    """A bound on what the local game reads of the messages of a pair."""
-    return sampled_bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
+    """Lower bound from the local game on the messages of a pair."""
+    return measure_bound(pair.target, Population(n_users=2, n_items=2), pair).epsilon
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -268,7 +268,7 @@ def measured(pair: DesignedPair) -> float:
 def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
     learner: type, protection: LaplaceProtection | AdaptiveLaplace
 ) -> None:
-    """Small budgets, so that samples can reach the law: eps 2 is measured as nearly 2."""
+    """Small budgets, so that samples suffice: eps 2 is measured as nearly 2."""
     (pair,) = Small(learner=learner(dimension=8), protection=protection).designed_pairs()
     assert 1.8 < measured(pair) <= 2.0
     clip, size = protection.noise("item").clip, 2000
@@ -279,7 +279,7 @@ def test_the_pair_pushes_an_entry_to_both_ends_whatever_the_learner(
 
 
 def test_half_the_noise_is_caught_by_the_pair() -> None:
-    """The trap of 2 delta / epsilon taken as delta / epsilon doubles epsilon."""
+    """Noise of scale delta / epsilon instead of 2 delta / epsilon doubles epsilon."""
 
     @dataclass(frozen=True, kw_only=True)
     class Trap(LaplaceProtection):
@@ -293,7 +293,7 @@ def test_half_the_noise_is_caught_by_the_pair() -> None:
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_without_noise_show_which_items_were_not_trained_on(learner: type) -> None:
-    """Objective perturbation promises 10 here; 4 negatives of 11 items leave a row alone in 7."""
+    """Objective perturbation promises 10 here; 4 negatives of 11 items leave 7 rows unchanged."""
     (pair,) = Small(learner=learner(), protection=Objective()).designed_pairs()
     assert measured(pair) > 6.0
     sent = pair.target.upload(pair.profiles, pair.broadcast, np.random.default_rng(4), 2000)
@@ -309,7 +309,7 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
     system = FGerai()
     exact = exact_bounds(system, ML_100K)
     findings = {
-        scoped.claim.scope.unit: evaluate(
+        scoped.claim.scope.unit: judge_scoped_claim(
             system, scoped, ML_100K, exact=exact, accountants=all_accountants()
         )
         for scoped in system.scoped_claims(ML_100K)
@@ -322,7 +322,7 @@ def test_an_unprinted_objective_is_not_refuted_and_features_cover_an_attribute()
 
 
 def test_features_are_perturbed_once_a_training() -> None:
-    """Else an attribute would be spent again in every round."""
+    """Otherwise every round would spend the epsilon of an attribute again."""
     prepared: list[int] = []
 
     @dataclass(frozen=True, kw_only=True)
@@ -393,7 +393,7 @@ def test_a_plan_names_the_parts() -> None:
 
 
 def test_a_training_that_diverges_is_refused() -> None:
-    """Scores of nan would rank everything first."""
+    """Scores of nan would be ranked first."""
     with pytest.raises(InputError, match="learning_rate"):
         Small(learner=Gcn(), learning_rate=100.0, optimizer="sgd").run(
             data(), np.random.default_rng(0)
@@ -443,7 +443,7 @@ Write = Callable[[str], ModuleType]
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
-    """The ``systems`` of a paper of another distribution that has this table."""
+    """Module ``systems`` of another distribution's paper that has this table."""
     folder = tmp_path / f"paper_{tmp_path.name}"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -490,11 +490,11 @@ def test_it_is_found_again_by_name(written: Write, dumps: Callable[[object], byt
 
 
 def test_what_extends_one_has_a_name_of_its_own() -> None:
-    class Mine(fedrec_apm.FedRec):
+    class Subclass(fedrec_apm.FedRec):
         """Another."""
 
-    assert Mine().name == "mine"  # of its class, in a module ..._systems
-    assert Mine().paper == fedrec_apm.FedRec().paper
+    assert Subclass().name == "subclass"  # of its class, in a module ..._systems
+    assert Subclass().paper == fedrec_apm.FedRec().paper
 
 
 def test_a_family_lists_and_finds_them() -> None:

@@ -1,4 +1,4 @@
-"""Uploads of components with budgets of their own."""
+"""Tests of uploads whose components have separate budgets."""
 
 from __future__ import annotations
 

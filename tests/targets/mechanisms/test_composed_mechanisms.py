@@ -1,4 +1,4 @@
-"""What is made of mechanisms: clipping in front, repetition, a private average, a shuffle."""
+"""Tests of composed mechanisms: clipping, repetition, a private average, a shuffle."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_one_pair_attains_both_and_so_the_joint_distance(h: float, step: float) 
 def test_the_algorithms_noise_with_doubled_sensitivities_has_multiplier_z(
     h: float, z: float
 ) -> None:
-    """Paper's sensitivities 2S/M, 2/M over the algorithm's noise: 1/z; the truth is below."""
+    """The paper's sensitivities 2S/M, 2/M over the algorithm's noise give 1/z, too large."""
     sigma = average(z, h).noise_scale
     doubled = math.hypot(2 * BOUND / BATCH / sigma[0], 2 / BATCH / sigma[-1])
     assert doubled == pytest.approx(1 / z)
@@ -165,9 +165,10 @@ def test_the_ends_of_the_clipping_count_as_kept() -> None:
 
 
 def histogram_law(epsilon: float, k: int, values: Sequence[int]) -> Counter[tuple[int, ...]]:
-    """How often each report is sent, with its probability, by users with these values.
+    """Counts of each report with their probabilities, for users with these values.
 
-    Of k-ary randomized response: the true one of k is e^epsilon times as likely as any other.
+    The mechanism is k-ary randomized response: the true report of k is e^epsilon times as likely as
+    any other.
     """
     law = Counter({(0,) * k: 1.0})
     for value in values:

@@ -1,4 +1,4 @@
-"""Discrete Laplace, discrete Gaussian and snapped Laplace: noise that doubles do not betray."""
+"""Tests of discrete Laplace, discrete Gaussian and snapped Laplace noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.mechanisms.parts.grid import OnGrid
 
 
 def slow_curve(mechanism: OnGrid, epsilon: float, reach: int) -> float:
-    """The hockey-stick divergence of the two ends, output by output, both ways."""
+    """Hockey-stick divergence of the two ends, output by output, in both directions."""
     outputs = np.arange(-reach, reach + 1) * mechanism.step
     p, q = mechanism.log_prob(outputs, [[mechanism.low], [mechanism.high]])
     return max(
@@ -96,7 +96,7 @@ def test_the_discrete_gaussian_curve_is_the_sum_over_outputs(
 def test_the_discrete_gaussian_curve_is_dp_accountings(
     sigma: float, high: int, epsilon: float
 ) -> None:
-    """Their upper estimate, on a grid of losses of 1e-4, is above by the second order of it."""
+    """The library's upper estimate, on a grid of losses of 1e-4, exceeds it by second order."""
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
         sigma, sensitivity=high, value_discretization_interval=1e-4
     ).get_delta_for_epsilon(epsilon)
@@ -160,7 +160,7 @@ def test_the_snapped_law_is_a_rounded_clamped_laplace(
     noise = stats.laplace(np.rint(value / grid * 2**20) * grid / 2**20, scale)
     outputs = mechanism.worst_case().outputs
     edges = (outputs[1:] + outputs[:-1]) / 2
-    # Either side by the tail that does not cancel.
+    # Each side by the tail that does not cancel.
     tails = np.where(edges < value, noise.cdf(edges), noise.sf(edges))
     below = np.where(edges < value, tails, 1.0 - tails)
     mass = np.diff(below, prepend=0.0, append=1.0)

@@ -1,4 +1,4 @@
-"""Gaussian noise on vectors and embeddings, replaced, revealed and sampled: by other routes."""
+"""Tests of Gaussian noise on vectors and embeddings, replaced, revealed and sampled."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ def test_a_vector_is_only_shortened(x: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), GOALS)
 def test_the_calibrated_noise_is_the_least(epsilon: float, delta: float) -> None:
-    least = Gaussian.calibrated(epsilon=epsilon, delta=delta, low=-1.0, high=1.0)
-    assert least.delta(epsilon) <= delta
-    less = Gaussian(sigma=least.sigma * (1 - 1e-9), low=-1.0, high=1.0)
+    calibrated = Gaussian.calibrated(epsilon=epsilon, delta=delta, low=-1.0, high=1.0)
+    assert calibrated.delta(epsilon) <= delta
+    less = Gaussian(sigma=calibrated.sigma * (1 - 1e-9), low=-1.0, high=1.0)
     assert less.delta(epsilon) > delta
     vector = VectorGaussian.calibrated(epsilon=epsilon, delta=delta, clip=1.0, dimension=5)
-    assert vector.sigma == least.sigma
+    assert vector.sigma == calibrated.sigma
     if epsilon == 0:  # dp-accounting divides by it; the curve at 0 has a closed form.
-        assert 2 / least.sigma == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2))
+        assert 2 / calibrated.sigma == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2))
         return
     other = GaussianPrivacyLoss.from_privacy_guarantee(
         DifferentialPrivacyParameters(epsilon, delta), sensitivity=2.0
     )
-    assert least.sigma == pytest.approx(other.standard_deviation, rel=1e-6)
+    assert calibrated.sigma == pytest.approx(other.standard_deviation, rel=1e-6)
 
 
 @pytest.mark.parametrize(("epsilon", "mu"), [(0.0, 0.4), (0.5, 1.0), (3.0, 2.0), (9.0, 4.0)])
@@ -111,7 +111,7 @@ def test_the_projection_is_feasible_and_nearest(raw: np.ndarray, other: np.ndarr
     near, feasible = clip_embedding(raw, R), clip_embedding(other, R)
     assert (near >= 0).all()
     assert near @ near <= R * (1 + 1e-14)
-    # Nearest in a convex set: no other point of it lies on the raw one's side.
+    # The nearest point of a convex set: no other point of the set lies on the raw point's side.
     assert (raw - near) @ (feasible - near) <= 1e-9
     np.testing.assert_allclose(clip_embedding(near, R), near, rtol=1e-14)
 
@@ -173,7 +173,7 @@ def build(
 def runs(draw: st.DrawFn) -> NoiseReplacement:
     n = draw(st.integers(2, 12))
     omega = draw(st.integers(5, 90)) / 100
-    # Not a rounding error above the fewest: the repaired protocol has no noise to take back there.
+    # Not a rounding error above the minimum: the repaired protocol has no noise to take back there.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     run = build(n, omega, masked, draw(st.integers(0, masked)))
     return replace(run, repaired=draw(st.booleans()))
@@ -183,7 +183,7 @@ def runs(draw: st.DrawFn) -> NoiseReplacement:
 def test_the_density_knows_what_colluders_and_a_lie_take_away(
     run: NoiseReplacement, lie: float, seed: int
 ) -> None:
-    """As the same run without the colluders, in which the shares are dealt as with them."""
+    """Compared with the same run without the colluders, with the shares dealt as with them."""
     told = replace(run, announced=lie * run.masked, colluding=run.replaced - 1)
     out = told.randomize([0.0, 1.3], np.random.default_rng(seed))
     assert out.shape == (2, 2)
@@ -197,7 +197,7 @@ def test_the_density_knows_what_colluders_and_a_lie_take_away(
 
 
 def _two(run: NoiseReplacement) -> np.ndarray:
-    """Of the sum without what is known, and the one message of an honest user."""
+    """Two numbers: the sum without the known parts, and the message of one honest user."""
     zeta1, zeta2 = 1 / ((1 - run.omega) * run.n_users), 1 / run.announced
     known = -(zeta1 - zeta2) if run.repaired else -zeta1
     blurred = zeta1 - zeta2 if run.repaired else zeta1 + zeta2
@@ -205,7 +205,7 @@ def _two(run: NoiseReplacement) -> np.ndarray:
 
 
 def test_a_simulated_lie_leaves_the_variance_that_is_said() -> None:
-    """10^5 runs with 2 of 9 users colluding and twice the survivors announced."""
+    """10^5 runs with 2 of 9 users colluding and twice the true number of survivors announced."""
     n = 100_000
     for repaired in (False, True):
         run = replace(build(masked=9, replaced=8), colluding=2, announced=18, repaired=repaired)
@@ -236,7 +236,7 @@ def revealed(z: float = 1.0, rate: float = 0.3, count: int = 4) -> RevealedGauss
 def test_the_curve_is_the_mean_over_all_patterns_of_coins(
     z: float, rate: float, count: int, epsilon: float
 ) -> None:
-    """By the binomial law written out, and the two terms of each Gaussian's curve."""
+    """By the explicit binomial distribution, and the two terms of each Gaussian's curve."""
     expected = 0.0
     for k in range(1, count + 1):
         chance = math.comb(count, k) * rate**k * (1 - rate) ** (count - k)
@@ -265,7 +265,7 @@ def sampled(
 
 
 def integral(mechanism: SampledGaussian, epsilon: float) -> float:
-    """The divergence of one round by quadrature, of densities written out."""
+    """Divergence of one round by quadrature of explicit densities."""
     z = mechanism.noise_multiplier * math.sqrt(mechanism.local_steps)
     q, n = mechanism.sampling_probability, mechanism.local_steps
 
@@ -303,7 +303,7 @@ def test_one_round_is_the_integral_from_below(
 def test_single_steps_stay_just_below_the_proof(
     z: float, rate: float, rounds: int, delta: float
 ) -> None:
-    """dp-accounting's distribution of the Poisson-sampled Gaussian, from above."""
+    """Compared with dp-accounting's Poisson-sampled Gaussian, from above."""
     grid = 1e-3
     proof = privacy_loss_distribution.from_gaussian_mechanism(
         z, sampling_prob=rate, value_discretization_interval=grid
@@ -326,7 +326,7 @@ def test_single_steps_stay_just_below_the_proof(
 def test_seeing_less_tells_less(
     z: float, rate: float, rounds: int, steps: int, epsilon: float
 ) -> None:
-    """Sums instead of steps, and steps whose drawing is not told."""
+    """Sums instead of steps, and steps whose draws are secret, have smaller curves."""
     sums = sampled(z, rate, rounds, steps).delta(epsilon)
     parts = sampled(z, rate, rounds * steps).delta(epsilon)
     told = RevealedGaussian(
@@ -345,8 +345,11 @@ def test_where_every_row_is_drawn_it_is_one_gaussian_in_sums_too() -> None:
 
 
 def test_a_large_shift_shows_by_itself_when_rows_are_drawn() -> None:
-    """At most as if that were told, at twice the distance; and at least at the distance from 0,
-    less -ln q for every row drawn, for it is a row drawn or an outlier of one that was not."""
+    """The curve is between two Gaussians' for rows that the adversary sees drawn.
+
+    The upper one is at twice the distance. The lower one is at the distance from 0, less -ln q for
+    every drawn row, because an output is a drawn row or an outlier without a draw.
+    """
     mechanism = sampled(0.1, 0.01, 1000, 1, 1.0)
     near, far = (
         RevealedGaussian(noise_multiplier=z, sampling_probability=0.01, count=1000)
@@ -378,5 +381,5 @@ def test_accidents_and_shares_are_taken_off() -> None:
 def test_only_probabilities_are_given_away() -> None:
     law = RevealedGaussian(noise_multiplier=1.0, sampling_probability=0.5, count=3)
     check_ranges(AtLeast(mechanism=law))
-    with pytest.raises(InputError, match="knows its curve"):
+    with pytest.raises(InputError, match="a privacy curve"):
         AtLeast(mechanism=Repeated(Laplace(scale=1.0, low=0.0, high=1.0), 3))

@@ -1,4 +1,4 @@
-"""Settings and inputs that mean nothing are refused, and told why."""
+"""Tests that meaningless settings and inputs are refused with a reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TWICE = (NoisyComponent("a", 1, 1.0), NoisyComponent("a", 2, 1.0))
 ROWS = {"sigma": 3.0, "bound": 5.0}
 GOAL = {"epsilon": 1.0, "delta": 0.1, "dimension": 2}
 NO_LENGTH = (0.0, -1.0, math.nan, math.inf)
-CASES = [  # how it is made, of what, and a word of what is said
+CASES = [  # constructor, its arguments, and words of the message
     (lambda x: Laplace(scale=1, low=x, high=1), (1, 2), "low < high"),
     (lambda x: Gaussian(sigma=1, low=x, high=1), (1, 2), "low < high"),
     (lambda x: Product(BitFlip(0.8, 0.3), 3).randomize(x, RNG), ([0, 1],), "last axes"),
@@ -42,10 +42,10 @@ CASES = [  # how it is made, of what, and a word of what is said
     (lambda x: DiscreteLaplace(scale=x, low=0, high=1), (1e-4,), "scale"),
     (lambda x: DiscreteGaussian(sigma=x, low=0, high=1), (1e-4,), "sigma"),
     (lambda x: SnappedLaplace(scale=1, low=0, high=3, bound=x), (2,), "Widen the bound"),
-    (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "lower it"),
-    (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "one length"),
+    (lambda x: SnappedLaplace(scale=1, low=0, high=1, bound=x), (1e6,), "lower the bound"),
+    (lambda x: EmbeddingGaussian(**ROWS, user=(1.0,) * x, item=(1.0,) * 3), (2,), "same length"),
     (lambda x: EmbeddingGaussian(**ROWS, user=x, item=x), ((),), "above 0"),
-    # Projected to 0, it makes every gradient 0: nothing is told, and no epsilon is infinite.
+    # Projected to 0, it makes every gradient 0: nothing is revealed, and no epsilon is infinite.
     (lambda x: EmbeddingGaussian(**ROWS, user=(x,), item=(1.0,)), (-1.0,), "projections of 0"),
     (lambda x: COORDINATE.randomize([x, 0.0], RNG), (1.01,), "Project it first"),
     (lambda x: COORDINATE.bits(np.array([x]), RNG), (1.01,), "Project it first"),

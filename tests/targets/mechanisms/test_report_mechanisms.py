@@ -1,4 +1,4 @@
-"""Piecewise: one number in [-1, 1]."""
+"""Tests of local reports: flipped bits, one coordinate, three values, piecewise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATES = st.floats(0, 1, allow_subnormal=False)
 
 
 def slow_epsilon(p: float, q: float) -> float:
-    """Largest |ln(P(o | 1)/P(o | 0))| over both outputs, 0/0 counting for nothing."""
+    """Largest |ln(P(o | 1)/P(o | 0))| over both outputs, without 0/0."""
     worst = 0.0
     for a, b in ((p, q), (1 - p, 1 - q)):
         if a == b:
@@ -48,7 +48,7 @@ def test_the_symmetric_flip_never_exceeds_its_epsilon(epsilon: float) -> None:
 
 
 def test_one_ratio_within_bounds_is_no_privacy() -> None:
-    """The trap: p/q = e^eps holds for all of these, privacy for the first two only."""
+    """p/q = e^eps holds for all of these, privacy for only the first two."""
     epsilon = 1.0
     edge = math.exp(epsilon) / (1 + math.exp(epsilon))
     for p, private in ((0.5, True), (edge, True), (edge + 0.01, False), (1.0, False)):
@@ -65,7 +65,7 @@ def test_events_are_the_common_leaf_where_there_is_one() -> None:
     assert event.noise_parameter == pytest.approx(2 / (1 + math.e))
     assert event.num_buckets == 2
     assert BitFlip(0.8, 0.1).event() == BitFlipDpEvent(0.8, 0.1)
-    # A response that lies more often than not tells as much: its labels are swapped.
+    # A response that lies more often than not reveals as much: its labels are swapped.
     assert BitFlip(0.25, 0.75).event() == BitFlip(0.75, 0.25).event()
 
 
@@ -78,7 +78,7 @@ def test_ten_million_samples_have_the_rate(rate: float) -> None:
 
 
 def test_bits_drawn_one_at_a_time_have_the_rate_too() -> None:
-    """At 1/512 every one comes from a tie."""
+    """At 1/512 every one of the 1s comes from a tie."""
     flip, rng = BitFlip(1 / 512, 0.5), np.random.default_rng(16)
     draws = [flip.randomize(1, rng) for _ in range(12_000)]
     assert isinstance(draws[0], np.ndarray)
@@ -86,7 +86,7 @@ def test_bits_drawn_one_at_a_time_have_the_rate_too() -> None:
 
 
 def test_neighbouring_bits_are_independent() -> None:
-    """Eight bits come from one random word: their patterns must be those of eight coins."""
+    """Eight bits come from one random word: their patterns must be those of eight fair coins."""
     bits = BitFlip(0.3, 0.6).randomize(False, np.random.default_rng(12), (100_000, 8))
     codes = np.packbits(bits, axis=1).ravel()
     expected = np.array(
@@ -98,7 +98,7 @@ def test_neighbouring_bits_are_independent() -> None:
 
 @pytest.mark.parametrize(("p", "q"), [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0)])
 def test_sure_rates_are_sure(p: float, q: float) -> None:
-    """For streams, too."""
+    """The rates 0 and 1 are exact for streams, too."""
     flip, rng = BitFlip(p, q), np.random.default_rng(13)
     streams, ones = Streams.spawn(np.random.default_rng(23), 1000), np.ones((1000, 50), bool)
     for bit, rate in ((1, p), (0, q)):
@@ -126,7 +126,7 @@ def test_rates_whose_sum_only_rounds_to_one_are_charged_in_full(p: float, q: flo
 @pytest.mark.parametrize("rate", [0.5, 1 / 256, 3 / 256, 1e-3, 0.7310585786])
 @pytest.mark.parametrize("width", [1, 8, 13])
 def test_coins_of_many_streams_have_the_rate_at_every_place(rate: float, width: int) -> None:
-    """Bytes and ties alike, place by place in the stream."""
+    """Bytes and ties have the rate at every place of the stream."""
     streams = Streams.spawn(np.random.default_rng(21), 300_000)
     bits = np.arange(width) % 2 == 0
     out = BitFlip(rate, 1 - rate).by_streams(np.broadcast_to(bits, (300_000, width)), streams)
@@ -137,7 +137,7 @@ def test_coins_of_many_streams_have_the_rate_at_every_place(rate: float, width: 
 
 
 def test_streams_flip_a_client_the_same_in_any_company() -> None:
-    """At rates that are all ties: the stream aside belongs to the client too."""
+    """At rates that are all ties: the separate stream belongs to the client too."""
     flip, rng = BitFlip(1.5 / 256, 0.5 / 256), np.random.default_rng(22)
     streams, bits = Streams.spawn(rng, 50), rng.random((50, 3000)) < 0.5
     together = flip.by_streams(bits, streams)
@@ -172,7 +172,7 @@ def test_the_worst_ratio_is_epsilon_however_large(epsilon: float) -> None:
 
 
 def test_the_servers_estimate_is_unbiased_by_its_law() -> None:
-    """Sum over all outputs of probability times what the server reads is the vector itself."""
+    """The sum over all outputs of probability times estimate is the vector itself."""
     mechanism, vector = OneCoordinate(1.3, 4), np.array([0.5, -1.0, 0.0, 0.75])
     mean = np.zeros(4)
     for coordinate in range(4):
@@ -226,7 +226,7 @@ def test_the_largest_epsilon_keeps_every_bit_possible() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.5, 40.0, 700.0])
 def test_bits_of_given_draws_are_a_corner_and_its_flip(epsilon: float) -> None:
-    """Every combination of extreme and middling draws against the two comparisons."""
+    """Every combination of extreme and middle draws against the two comparisons."""
     draws = np.array([0.0, 2.0**-53, 0.25, 0.5, 0.75, 1 - 2.0**-53])
     for value in (-1.0, -0.3, 0.0, 1.0):
         found = OneCoordinate(epsilon, 3).bits_at(
@@ -294,7 +294,7 @@ def test_the_numbers_stored_keep_epsilon(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 7.0])
 def test_curves_are_those_of_the_laws_on_the_pieces(epsilon: float) -> None:
-    """Summed over fine cells of the line, for the two ends and another pair."""
+    """Sums over fine cells of the line, for the two ends and another pair."""
     mechanism, half = Piecewise(epsilon), math.exp(epsilon / 2)
     reach = (half + 1) / (half - 1)
     # The pieces of -1, 1 and 0.5 between them.
@@ -311,7 +311,7 @@ def test_curves_are_those_of_the_laws_on_the_pieces(epsilon: float) -> None:
 
 
 def test_the_printed_sampler_reaches_doubles_that_name_the_input_and_ours_does_not() -> None:
-    """l(x) + (C - 1) u: nearly every report is one that the other input cannot give."""
+    """l(x) + (C - 1) u: the other input cannot give nearly any of the reports."""
     mechanism, rng = Piecewise(1.0), np.random.default_rng(4)
     half = math.exp(0.5)
     reach = (half + 1) / (half - 1)

@@ -1,21 +1,25 @@
-"""Small tables of ratings, at random, of two groups or of low rank; judged claims of a system."""
+"""Small tables of ratings: random, of two groups, or of low rank; and judged claims."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
 
-from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate, exact_bounds
+from fedrec_auditor.auditor.judging.accounting import (
+    all_accountants,
+    exact_bounds,
+    judge_scoped_claim,
+)
 from fedrec_auditor.reports.record.rows import Finding
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Population, Target
 
 
 def judged(target: Target, population: Population) -> list[Finding]:
-    """What every bound says of each of a system's claims, in their order."""
+    """All bounds for each of a system's claims, in their order."""
     exact, accountants = exact_bounds(target, population), all_accountants()
     return [
-        evaluate(target, scoped, population, exact=exact, accountants=accountants)
+        judge_scoped_claim(target, scoped, population, exact=exact, accountants=accountants)
         for scoped in target.scoped_claims(population)
     ]
 
@@ -23,7 +27,7 @@ def judged(target: Target, population: Population) -> list[Finding]:
 def table(
     rng: np.random.Generator, users: int = 8, items: int = 6, share: float = 0.5
 ) -> sparse.csr_array:
-    """Whole numbers from 1 to 5 in a share of the places."""
+    """Integers from 1 to 5 at a share of the entries."""
     dense = (rng.random((users, items)) < share) * rng.integers(1, 6, (users, items))
     return sparse.csr_array(dense.astype(np.float32))
 
@@ -33,12 +37,12 @@ def rated(users: int, items: int, share: float = 0.5, seed: int = 0) -> Interact
 
 
 def alike(users: int, items: int) -> np.ndarray:
-    """Of each of two groups of users the half of the items that it is fond of, (n, M)."""
+    """For each of two groups of users, flags of the half of the items that it prefers, (n, M)."""
     return np.arange(users)[:, None] % 2 == np.arange(items) % 2
 
 
 def liked(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
-    """What two groups of users met: hardly anything of the other group's."""
+    """Interactions of two groups of users, with few items of the other group's half."""
     rng = np.random.default_rng(seed)
     return Interactions.of(
         (rng.random((users, items)) < np.where(alike(users, items), 0.5, 0.02)) * 4.0
@@ -46,7 +50,7 @@ def liked(users: int = 60, items: int = 40, seed: int = 0) -> Interactions:
 
 
 def stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
-    """What two groups of users think: high ratings of their own half, and low ones of the other."""
+    """Ratings of two groups of users: high for their own half, low for the other half."""
     rng = np.random.default_rng(seed)
     best = np.where(alike(users, items), 5, 1) + rng.integers(-1, 2, (users, items))
     return Interactions.of((rng.random((users, items)) < 0.6) * np.clip(best, 1, 5))
@@ -55,6 +59,6 @@ def stars(users: int = 60, items: int = 20, seed: int = 0) -> Interactions:
 def low_rank(
     rng: np.random.Generator, users: int = 200, items: int = 50, rank: int = 2, share: float = 0.6
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings from 0.5 to 5, and which of them are seen."""
+    """Ratings from 0.5 to 5, and flags of the observed ratings."""
     truth = rng.gamma(1.0, 1.0, (users, rank)) @ rng.gamma(1.0, 0.7, (rank, items))
     return np.clip(truth, 0.5, 5.0), rng.random((users, items)) < share

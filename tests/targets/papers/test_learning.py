@@ -1,4 +1,4 @@
-"""Systems without noise learn what two groups of users like."""
+"""Tests that systems without noise learn the preferences of two groups of users."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LOUD = {"factors": 6, "rate": 0.1, "learning_rate": 0.05}
 def test_noise_costs_accuracy_and_little_noise_costs_little(
     system: Any, least: float, most: float
 ) -> None:
-    """Squared errors on what was not seen of a table of rank 2, beside the variance."""
+    """Squared errors on the unobserved part of a table of rank 2, beside the variance."""
     truth, seen = low_rank(np.random.default_rng(0))
     data = Interactions.of(truth * seen)
     model = system.run(data, np.random.default_rng(1)).model

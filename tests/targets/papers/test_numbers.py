@@ -1,6 +1,6 @@
-"""Numbers behind the entries of the papers, and epsilons that are judged: the derivations' figures.
+"""Tests of the numbers behind the papers' entries, and of judged epsilons.
 
-What needs more than a formula has a test of its own beside the paper.
+A number that needs more than a formula has its own test beside the paper.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ V, C, N, NO_CLAIM = (Verdict.VIOLATED, Verdict.CONSISTENT, Verdict.INCOMPARABLE,
 
 
 def near(value: float, digits: int) -> Any:
-    """So many digits of the derivation."""
+    """A float within the digits of the derivation."""
     return pytest.approx(value, abs=0.6 * 10**-digits)
 
 
 def near_or(value: Any, rel: float) -> Any:
-    """A float nearly; what has its own tolerance as it is."""
+    """A float within a tolerance; a value with its own tolerance stays."""
     return pytest.approx(value, rel=rel) if isinstance(value, int | float) else value
 
 
@@ -184,7 +184,7 @@ def test_epsilons_are_judged_as_derived(rows: dict[str, CatalogueRow], number: s
     assert row.exact_lower_epsilon == near_or(lower, 1e-9)
     if number in ("20c", "20d", "20e"):  # our reading of an unprinted law refutes nobody
         assert row.finding is not None
-        assert "a law and a budget that the paper does not print" in row.finding.reason
+        assert "a distribution and a budget that the paper does not print" in row.finding.reason
         assert "our reading" in row.reason.lower()
 
 

@@ -1,4 +1,4 @@
-"""Settings, data and broadcasts of which a system can make nothing are refused, and told why."""
+"""Tests that unusable settings, data and broadcasts are refused with a reason."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def of_fewer_items() -> object:
     return system.upload(PEOPLE, system.first(FEWER, RNG), RNG)
 
 
-CASES: list[tuple[Callable[[], object], str]] = [  # what is asked, and words of what is said
+CASES: list[tuple[Callable[[], object], str]] = [  # the call, and words of the message
     (lambda: DplcfAp(keep=0.5, as_printed=True), "keep=1"),
     (lambda: DpSgdMf(parties=2), "got parties=2"),
     (lambda: HflSynsgd(local_steps=2), "local_steps=2"),
@@ -96,7 +96,7 @@ CASES: list[tuple[Callable[[], object], str]] = [  # what is asked, and words of
             {"items": np.ones((8, 4))},
         )
     ),
-    (singular(np.ones((3, 2))), "Give a larger one"),
+    (singular(np.ones((3, 2))), "Give a larger number"),
     (singular(np.full((3, 2), np.nan)), "give a finite V"),
     (unbounded, '"clip"'),
     (of_fewer_items, r"'item' of shape \(25, 4\), got \(24, 4\)"),

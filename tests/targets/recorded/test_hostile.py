@@ -1,4 +1,4 @@
-"""Recordings that are damaged, or made to harm: one line says what is wrong, and nothing is run."""
+"""Damaged or hostile recordings cause a one-line error, and no code in them runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sound(folder: Path) -> Path:
 
 
 def read(folder: Path, part: dict[str, Any] | None = None, **manifest: Any) -> None:
-    """Everything in it."""
+    """All numbers of the recording."""
     for one in trained(*recorded(folder, part or {"kind": "change"}, **manifest)).transcript.rounds:
         for sent in (one.uploads, one.clear):
             for each in sent.components.values() if sent is not None else ():
@@ -56,7 +56,7 @@ def zipped(place: Path, **arrays: Any) -> None:
 
 
 def declared(path: Path, **heads: tuple[tuple[int, ...], str]) -> None:
-    """An npz whose arrays have these shapes and types by their heads; nothing follows these."""
+    """An npz file of arrays with heads of these shapes and types, but without numbers."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, (shape, dtype) in heads.items():
             head = io.BytesIO()
@@ -77,8 +77,8 @@ def pickled(place: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "cut safetensors": (lambda p: cut(p / "uploads-a.safetensors"), "whole file of arrays"),
-    "cut after the head": (lambda p: cut(p / "uploads-a.safetensors", 250), "whole file of arrays"),
+    "cut safetensors": (lambda p: cut(p / "uploads-a.safetensors"), "complete file of arrays"),
+    "cut after the head": (lambda p: cut(p / "uploads-a.safetensors", 250), "complete file of"),
     "no file": (lambda p: (p / "uploads-b.safetensors").mkdir(), "got something else"),
     "fifo": (lambda p: os.mkfifo(p / "uploads-b.npz"), "got something else"),
     "link": (lambda p: (p / "uploads-b.npz").symlink_to("/etc/passwd"), "got a link"),
@@ -106,16 +106,13 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "pickle": (pickled, "never unpickled"),
     "half": (
-        lambda p: (
-            zipped(p, item=np.ones((2, ITEMS, 2))),
-            cut(p / "uploads-b.npz", 300),
-        ),
-        "whole file of arrays",
+        lambda p: (zipped(p, item=np.ones((2, ITEMS, 2))), cut(p / "uploads-b.npz", 300)),
+        "complete file of arrays",
     ),
-    "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are no numbers"),
+    "text": (lambda p: zipped(p, item=np.array(["a", "b"])), "which are not numbers"),
     "a GiB of senders": (
         lambda p: declared(p / "uploads-b.npz", senders=((2**27,), "<i8")),
-        "1,073,741,824 bytes of 'senders', of 268,435,456 at most",
+        "1,073,741,824 bytes of 'senders', more than 268,435,456",
     ),
     "a GiB of counts": (
         lambda p: declared(p / "uploads-b.npz", **{"item:counts": ((2**27,), "<i8")}),
@@ -152,7 +149,7 @@ def test_senders_are_held_within_the_memory_that_is_given(tmp_path: Path) -> Non
         safetensors(place / f"uploads-{name}", np.arange(2), {"item": np.ones((2, ITEMS, 2))})
     recorded(tmp_path, {"kind": "change"})
     assert len(Recording.open(tmp_path, 3 * 16).rounds[0].uploads) == 3
-    with pytest.raises(InputError, match=r"senders of a recording that memory holds.*uploads-c"):
+    with pytest.raises(InputError, match=r"a recording whose senders fit into memory.*uploads-c"):
         Recording.open(tmp_path, 2 * 16)
 
 
@@ -205,7 +202,7 @@ def test_lists_that_are_none_are_refused(
     ("change", "told"),
     [
         ({"rows": [1, 2]}, "5 items need as many rows"),
-        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "alike of each"),
+        ({"rows": [[1], [2], [3], [4], [5, 6]]}, "with one length for all"),
         ({"rows": [1, 2, 3, 4, -5]}, "rows"),
         ({"version": 2}, "version=2 is refused"),
         ({"code": 3}, "got 'code'"),

@@ -1,4 +1,4 @@
-"""Recorded messages read the same as arrays in memory, whatever the files they are in."""
+"""Recorded messages equal arrays in memory, in every format and number of files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def trained(system: RecordedSystem, data: Interactions) -> Run:
 
 
 def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any], Any]]:
-    """A component in memory, what the manifest says, and how a file spells messages of some."""
+    """A component in memory, its description in the manifest, and a writer of some messages."""
     whole = rng.normal(size=(USERS, ITEMS, WIDTH)).astype(np.float32)
     base = rng.normal(size=(ITEMS, WIDTH)).astype(np.float32)
     counts = np.array([2, 0, 5, 1, 3, 1, 2])
@@ -72,11 +72,7 @@ def forms(rng: np.random.Generator) -> dict[str, tuple[Component, dict[str, Any]
 
     def some(form: str, mine: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
         entries = np.concatenate([np.arange(starts[u], starts[u + 1])[::-1] for u in mine])
-        return {
-            "item": values[entries],
-            f"item:{form}": ids[entries],
-            "item:counts": counts[mine],
-        }
+        return {"item": values[entries], f"item:{form}": ids[entries], "item:counts": counts[mine]}
 
     def rows(rest: NDArray[np.float32] | None, kind: Kind = Kind.CHANGE) -> Rows:
         return Rows(starts, ids, values, ITEMS, kind, rest=rest)
@@ -111,22 +107,22 @@ def test_messages_in_files_are_those_in_memory(
     ):
         FORMATS[name](folder / f"uploads-{number}", users, written(users))
     if isinstance(expected, Rows) and expected.rest is not None:
-        # What was broadcast is no part of a change: rows that it leaves out are zero.
+        # A change does not include the broadcast: rows that it omits are zero.
         model = expected.rest if expected.kind is Kind.MODEL else np.ones_like(expected.rest)
         save_file({"item": model}, folder / "broadcast.safetensors")
     (one,) = trained(*recorded(tmp_path, part)).transcript.rounds
-    found = one.uploads.components["item"]
+    stored = one.uploads.components["item"]
     assert one.uploads.users.tolist() == list(range(USERS))
-    assert (found.shape, found.kind, len(found)) == (expected.shape, expected.kind, USERS)
+    assert (stored.shape, stored.kind, len(stored)) == (expected.shape, expected.kind, USERS)
     for clients in (np.arange(USERS), np.array([5, 1, 1]), np.array([], dtype=np.int64)):
-        assert np.array_equal(found.dense(clients), expected.dense(clients))
-        assert np.array_equal(found.sent(clients), expected.sent(clients))
-        assert np.array_equal(found.take(clients).total(), expected.take(clients).total())
+        assert np.array_equal(stored.dense(clients), expected.dense(clients))
+        assert np.array_equal(stored.sent(clients), expected.sent(clients))
+        assert np.array_equal(stored.take(clients).total(), expected.take(clients).total())
     picked = np.array([[4, 0], [2, 2]])
     assert np.array_equal(
-        found.picked(np.array([3, 0]), picked), expected.picked(np.array([3, 0]), picked)
+        stored.picked(np.array([3, 0]), picked), expected.picked(np.array([3, 0]), picked)
     )
-    assert np.array_equal(found.tail(2).dense(np.arange(3)), expected.tail(2).dense(np.arange(3)))
+    assert np.array_equal(stored.tail(2).dense(np.arange(3)), expected.tail(2).dense(np.arange(3)))
 
 
 def test_only_places_are_held_in_memory(tmp_path: Path) -> None:
@@ -208,7 +204,7 @@ def test_recorded_sums_are_those_of_all_and_of_no_part(tmp_path: Path) -> None:
 
 
 def test_half_the_digits_are_read_as_single_precision(tmp_path: Path) -> None:
-    """Of bfloat16, which numpy lacks: of messages, of some of their rows, and of the broadcast."""
+    """bfloat16, which numpy lacks, in messages, in some of their rows, and in the broadcast."""
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file as save_torch
 

@@ -1,4 +1,4 @@
-"""What the writer writes is what is read, from however many processes."""
+"""Recordings are read as written, also if several processes write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who claims nothing: the versions without protection, and all that is charged without bound."""
+"""Systems without claims, such as unprotected versions, and scopes without a finite epsilon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENT = (
     "fcf fcf-meta fedlightgcn fedmf fedncf fedrec fmf-hfl fmf-lfl fofl-self lcf-ub nn-self privrec"
 )
 SILENT = {"hfl-local-sgd", "lfl-pretrained", "random"}
-"""Nothing of a user leaves it."""
+"""Systems that send no data of users."""
 UNPROMISED = [*SENT.split(), "fmf-vfl", "mf-np", "privrec-cen", *sorted(SILENT)]
 
 
@@ -58,4 +58,4 @@ def test_who_promises_nothing_is_charged_without_bound_from_every_vantage(name: 
 def test_all_that_promise_nothing_are_here() -> None:
     made = {name: TARGETS.member(name)().scoped_claims(MANY) for name in TARGETS.names()}
     none = {name for name, (first, *_) in made.items() if math.isinf(first.claim.epsilon)}
-    assert none == {*UNPROMISED, "fedrec-gn"}  # whose Gaussian noise has an epsilon at a delta
+    assert none == {*UNPROMISED, "fedrec-gn"}  # which claims epsilon at a delta above 0

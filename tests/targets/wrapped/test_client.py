@@ -1,4 +1,4 @@
-"""What a client of others is given and sends: histories, arrays, torch modules."""
+"""Input and output of somebody else's client: histories, arrays, torch modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client does wrong is said in one line, with the place."""
+"""Errors of a client are reported in one line, with their place."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def nothing(history: Any, model: Any, rng: Any) -> Any:
 
 
 def listed(own: Any, history: Any, rng: Any) -> Any:
-    """These and others, as many as always."""
+    """The own items among others, in random order, in a list of constant length."""
     others = rng.permutation(np.setdiff1d(np.arange(history.n_items), history.items))
     return rng.permutation(np.concatenate([own, others, np.full(9, -1)])[:7].astype(int))
 
 
 class Counts:
-    """Keeps how often it was called."""
+    """A client that counts its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -75,7 +75,7 @@ def remembers(history: Any, model: Any, rng: Any) -> Any:
     [
         (raises, r"KeyError: 'weights' \(test_probe\.py:\d+\)"),
         (nan, r"finite numbers as 'values' of .*test_probe\.py:\d+\), got nan"),
-        (ragged, r"of shape \(\d+,\), got \(\d+,\) for a history of \d+ items\. Messages of one"),
+        (ragged, r"of shape \(\d+,\), got \(\d+,\) for a history of \d+ items\. The length"),
         (texts, r"Expected numbers as 'name'"),
         (nothing, "None"),
         (Counts(), r"keeps something between calls\. Take a fourth parameter"),
@@ -161,7 +161,7 @@ def test_a_client_that_cannot_be_sent_elsewhere_is_told() -> None:
 
 
 def test_what_a_message_costs_is_said_or_counted_and_never_timed() -> None:
-    """Whatever a client waits: of the same messages games have as many runs."""
+    """Waiting clients have as many runs in games as others with equal messages."""
 
     def waits(history: Any, model: Any, rng: Any) -> Any:
         time.sleep(0.02)

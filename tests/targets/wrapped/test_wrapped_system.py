@@ -1,4 +1,4 @@
-"""A training of callables: what crosses, what the server makes, and what it refuses."""
+"""A training of callables: its messages, its models, and its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.statements import Vantage
 from fedrec_auditor.targets.components import Kind
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Unscored
+from fedrec_auditor.targets.systems.base import NoScores
 from fedrec_auditor.targets.wrapped.wrapped_system import PRESENCE, WrappedSystem
 from tests.contracts.laws import check_ranges
 
@@ -127,13 +127,13 @@ def test_a_server_that_fails_is_told(made: Any, said: str) -> None:
 def test_a_model_of_other_items_is_refused() -> None:
     fixed = replace(SYSTEM, model=first(9), n_items=9)
     assert fixed.catalogue == 9
-    with pytest.raises(InputError, match="data of 9 items, for which the model is made, got 8"):
+    with pytest.raises(InputError, match="data with 9 items, for which the model is made, got 8"):
         trained(fixed)
 
 
 def test_without_a_function_nothing_is_scored() -> None:
     run = SYSTEM.run(DATA, np.random.default_rng(0))
-    with pytest.raises(Unscored):
+    with pytest.raises(NoScores):
         SYSTEM.score(run.model, DATA, np.arange(2))
     scoring = replace(SYSTEM, scores=lambda model, history: model["item"].sum(axis=1))
     assert scoring.score(run.model, DATA, np.arange(2)).shape == (2, 8)
@@ -161,7 +161,7 @@ def test_who_drops_out_sends_nothing_and_the_server_knows() -> None:
 
 @pytest.mark.parametrize("users", [[0, 1, 2], [0]])
 def test_a_message_alone_that_is_not_sent_moves_nothing(users: list[int]) -> None:
-    """Also where no device of a batch sends one, whose shape is that of another's."""
+    """A batch in which no device sends has the shapes of another device's message."""
     table = np.zeros((3, 8))
     table[1, :5] = 1.0
     some = Interactions.of(table).take(np.array(users))
@@ -195,7 +195,7 @@ def test_a_client_that_never_sends_is_told() -> None:
 
 
 def test_tables_are_read_by_the_public_rows_of_items() -> None:
-    """Item i stands in rows (3 i) % 8 and (3 i + 1) % 8 of what is sent."""
+    """Item i is in the rows (3 i) % 8 and (3 i + 1) % 8 of uploads."""
 
     def places(items: Any) -> Any:
         return (3 * items[:, None] + [0, 1]) % 8
@@ -207,22 +207,22 @@ def test_tables_are_read_by_the_public_rows_of_items() -> None:
 
     kinds = {"": Kind.CHANGE, "codes": Kind.CODES}
     run = trained(WrappedSystem(client=marked, kinds=kinds, rows=places, rounds=2))
-    met = DATA.ratings.toarray() > 0
+    has = DATA.ratings.toarray() > 0
     for vantage in (Vantage.SERVER, Vantage.SHUFFLED, Vantage.AGGREGATE):
         raw = run.view(vantage, np.random.default_rng(0))
-        seen = raw.by_item().rounds
-        assert len(seen) == 2 * len(raw.rounds)
+        views = raw.by_item().rounds
+        assert len(views) == 2 * len(raw.rounds)
         if vantage is Vantage.SERVER:
-            sent = seen[0].uploads.components
+            sent = views[0].uploads.components
             assert sent["size"].shape == (1,)
             assert (sent["codes"].dense(np.arange(1)) == np.arange(9)).all()
-            assert ["codes" in each.uploads.components for each in seen] == [True, False] * 2
-            np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, met)
+            assert ["codes" in each.uploads.components for each in views] == [True, False] * 2
+            np.testing.assert_array_equal(sent["item"].dense(np.arange(12))[:, :, 0] > 0, has)
             np.testing.assert_array_equal(sent["item"].take(np.array([3])).sent(np.arange(1)), True)
         elif vantage is Vantage.SHUFFLED:
-            np.testing.assert_array_equal(seen[0].shuffled["item"].total()[:, 0], met.sum(axis=0))
+            np.testing.assert_array_equal(views[0].shuffled["item"].total()[:, 0], has.sum(axis=0))
         else:
-            np.testing.assert_array_equal(seen[0].aggregate["item"][:, 0], met.sum(axis=0))
+            np.testing.assert_array_equal(views[0].aggregate["item"][:, 0], has.sum(axis=0))
 
 
 @pytest.mark.parametrize(

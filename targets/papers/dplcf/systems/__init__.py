@@ -1,1 +1,1 @@
-"""The systems of the paper."""
+"""Systems of the paper."""

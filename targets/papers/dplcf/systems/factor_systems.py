@@ -18,12 +18,12 @@ class BprMf(CentralMf):
 
     BPR-MF (section 4.1.2; Rendle et al. 2009) on collected bits: scores x_u . y_i.
 
-    What is claimed and true of the upload is what is of DPLCF's with the same flip. A batch has
-    1024 triples (user, positive, negative); regularization acts on the vectors of a triple.
+    The claims and bounds of an upload are those of DPLCF with the same flip. A batch has 1024
+    triples (user, positive, negative); regularization acts on the vectors of a triple.
     """
 
     def kernel(self) -> tuple[Callable[..., int], int]:
-        """The compiled loop, which makes a triple of each negative."""
+        """Compiled loop, which makes one triple of each negative."""
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import bpr_epoch
 
         return bpr_epoch, self.negatives
@@ -35,19 +35,19 @@ class Gmf(CentralMf):
 
     GMF (section 4.1.2; He et al. 2017) on collected bits: scores sum_f h_f x_uf y_if.
 
-    What is claimed and true of the upload is what is of DPLCF's with the same flip. A batch has
-    about 1024 examples, every positive together with its negatives; regularization acts on the
-    vectors of an example.
+    The claims and bounds of an upload are those of DPLCF with the same flip. A batch has about 1024
+    examples, every positive together with its negatives; regularization acts on the vectors of an
+    example.
     """
 
     def kernel(self) -> tuple[Callable[..., int], int]:
-        """The compiled loop, which makes an example of each positive and negative."""
+        """Compiled loop, which makes one example of each positive and negative."""
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import gmf_epoch
 
         return gmf_epoch, 1 + self.negatives
 
     def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
-        """Also the weights h (1, F), uniform in +-sqrt(3/F), LeCun's rule."""
+        """Initial vectors, and weights h (1, F), uniform in +-sqrt(3/F), LeCun's rule."""
         vectors = super().first(n_users, n_items, rng)
         bound = np.sqrt(3.0 / self.factors)
         return vectors | {"weights": rng.uniform(-bound, bound, size=(1, self.factors))}

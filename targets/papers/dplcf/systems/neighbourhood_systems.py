@@ -1,4 +1,4 @@
-"""Item neighbourhoods of collected bits: DPLCF, with the estimate of its flips, and LCF without."""
+"""Item neighbourhoods of collected bits: DPLCF corrects for its flips, LCF does not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fedrec_auditor.targets.settings import Share
 
 @dataclass(frozen=True, kw_only=True)
 class LcfUb(ItemKnn):
-    """Item neighbourhoods of the interactions as they are: what item similarity can reach at most.
+    """Item neighbourhoods of the true interactions: the best that item similarity can reach.
 
     LCF-UB (section 4.1.2): item-based filtering of raw bits, the upper bound of utility.
 
-    The server gets every interaction in the clear, and nothing is promised of it.
+    The server gets every interaction in the clear, and the paper promises no privacy for it.
     """
 
     randomizer = None
@@ -32,11 +32,11 @@ class LcfUb(ItemKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class LcfSp(FlippedKnn):
-    """Item neighbourhoods of symmetrically flipped bits, taken as if nothing had been flipped.
+    """Item neighbourhoods of symmetrically flipped bits, used as if they were not flipped.
 
     LCF-SP (section 4.1.2): DPLCF-SP without the estimate of what the flips did.
 
-    What leaves the device is the same, and so is what is claimed and true of it.
+    The uploads are the same as in DPLCF-SP, and so are their claims and bounds.
     """
 
     unprotected = "lcf-ub"
@@ -45,11 +45,11 @@ class LcfSp(FlippedKnn):
 
 @dataclass(frozen=True, kw_only=True)
 class LcfAp(FlippedKnn):
-    """Item neighbourhoods of asymmetrically flipped bits, taken as if nothing had been flipped.
+    """Item neighbourhoods of asymmetrically flipped bits, used as if they were not flipped.
 
     LCF-AP (section 4.1.2): DPLCF-AP without the estimate of what the flips did.
 
-    What leaves the device is the same: claimed epsilon-private, but an uploaded 0 proves a 0.
+    The uploads are the same as in DPLCF-AP: claimed epsilon-private, but an uploaded 0 proves a 0.
     """
 
     unprotected = "lcf-ub"
@@ -62,8 +62,8 @@ class DplcfSp(FlippedKnn):
 
     DPLCF-SP (section 3.2.2): the claim of epsilon for one interaction is right and tight.
 
-    The server inverts equation 6 with its two misprints mended; ``as_printed`` inverts it as it
-    stands. Either way it computes from what was sent, and no epsilon changes.
+    The server inverts equation 6 with its two misprints corrected; with ``as_printed`` it inverts
+    the printed equation. Both are functions of the uploads, so that no epsilon changes.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in DplcfSp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -80,7 +80,7 @@ class DplcfSp(FlippedKnn):
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """The inverse of equation 6 as printed."""
+        """Inverse of equation 6 as printed."""
         flip = self.randomizer
         if not self.as_printed or flip is None:
             return None
@@ -93,14 +93,13 @@ class DplcfAp(FlippedKnn):
 
     DPLCF-AP (section 3.2.2): claimed epsilon-private, but an uploaded 0 proves a 0.
 
-    p/q = e^eps bounds the ratio for an uploaded 1 only; for an uploaded 0 the ratio
-    (1-q)/(1-p) is infinite. What does hold is (eps, delta) with delta = 1 - e^-eps.
-
-    ``keep`` is p, with q = p e^-eps: the paper takes 1 and says that any value in [1/2, 1] would
-    do, since p/q <= e^eps suffices. Only p <= e^eps/(1+e^eps) does.
-
-    The server takes the inverse of A; ``as_printed`` takes equation 11, which is for p = 1 and
-    makes sim(i, j) another than sim(j, i). It computes from what was sent: no epsilon changes.
+    p/q = e^eps bounds the ratio only for an uploaded 1; for an uploaded 0 the ratio (1-q)/(1-p) is
+    infinite. (eps, delta) holds with delta = 1 - e^-eps.
+    ``keep`` is p, with q = p e^-eps: the paper takes 1 and states that any value in [1/2, 1]
+    suffices, because p/q <= e^eps. Only p <= e^eps/(1+e^eps) suffices.
+    The server uses the inverse of A; with ``as_printed`` it uses equation 11, which is for p = 1
+    and makes sim(i, j) differ from sim(j, i). Both are functions of the uploads, so that no epsilon
+    changes.
     """
 
     keep: Share = 1.0
@@ -114,7 +113,7 @@ class DplcfAp(FlippedKnn):
         super().__post_init__()
         if self.as_printed and self.keep != 1.0:
             raise InputError(
-                f"Expected keep=1 as equation 11 has it, got keep={self.keep!r} and "
+                f"Expected keep=1, as in equation 11, got keep={self.keep!r} and "
                 "as_printed=True. Leave one of them out."
             )
 
@@ -125,5 +124,5 @@ class DplcfAp(FlippedKnn):
 
     @property
     def randomizer(self) -> BitFlip:
-        """The distribution of one uploaded bit: p is ``keep``, q is p e^-eps."""
+        """Distribution of one uploaded bit: p is ``keep``, q is p e^-eps."""
         return BitFlip(self.keep, self.keep * math.exp(-self.epsilon))

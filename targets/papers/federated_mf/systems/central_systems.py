@@ -26,7 +26,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Descent,
     Items,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -40,7 +40,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.settings import (
     Budget,
     Factors,
-    Knob,
+    NoiseSetting,
     NotNegative,
     Positive,
     Range,
@@ -50,13 +50,13 @@ from fedrec_auditor.targets.settings import (
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population, Split
 from fedrec_auditor.targets.systems.system import (
-    Calls,
     Messages,
     ReportDistribution,
-    Reporting,
+    ReportingSystem,
     System,
-    Trained,
     Training,
+    TrainingResult,
+    UploadRequest,
 )
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
@@ -75,16 +75,16 @@ class DpSgdMf(NoisySteps):
     split: Literal["random", "category"] = "random"
     learning_rate: float = 0.03
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
+    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.1})
     holding = Items()
-    exchange = Published()
+    exchange = Publication()
     one_party = True
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """z C on gradients that are scaled, as in ``local-only``."""
+        """Noise z C on scaled gradients, as in ``local-only``."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)
 
 
@@ -94,18 +94,19 @@ class DpSgld(NoisySteps):
 
     DP-SGLD (Liu, Wang, Smola, RecSys 2015): noise for ``epsilon`` by advanced composition.
 
-    Steps are Langevin's, and their noise is the larger of Langevin's and what privacy asks for. The
-    paper says of this baseline that it bounds predictions' errors, and that its composition asks
-    for more noise than the moments accountant; it prints no formula. Assumed, after Wang, Fienberg
-    and Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz constant L,
-    the noise on the sum of a batch has variance
+    Steps are Langevin's, and their noise is the larger of Langevin's and the noise for privacy. The
+    paper states of this baseline that it bounds the errors of predictions, and that its composition
+    needs more noise than the moments accountant; it prints no formula. Assumed, after Wang,
+    Fienberg and Smola 2015, Algorithm 2: with K steps on batches of n' of n rows and Lipschitz
+    constant L, the noise on the sum of a batch has variance
 
         128 K (n'/n)^2 L^2 ln(5 K n'/(2 delta)) ln(2/delta) / epsilon^2.
 
-    L is the sensitivity under errors clipped to [-R, R] and embeddings of norm^2 <= R: the
-    inequality of embedding clipping, without its sign. Per user, of ``trim`` ratings together.
-    The prior is flat within the balls. The noise is some 30 times what the moments accountant asks
-    for, so that without any amplification little more than the claim is owed.
+    L is the sensitivity with errors clipped to [-R, R] and embeddings of norm^2 <= R: the
+    inequality of embedding clipping, without its sign constraint. Per user, L is that of ``trim``
+    ratings together. The prior is flat within the balls. The noise is about 30 times that of the
+    moments accountant, so that even without amplification the proved epsilon is little more than
+    the claim.
     """
 
     parties: int = 1
@@ -115,12 +116,12 @@ class DpSgld(NoisySteps):
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.02})
     holding = Items()
-    exchange = Published()
+    exchange = Publication()
     one_party = True
-    privacy = Knob(budgets=("epsilon",), off=1e6)
+    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """On errors that are clipped, as embeddings are; in units of the Lipschitz constant L."""
+        """Noise for clipped errors and embeddings, in units of the Lipschitz constant L."""
         clipping = Clipping.of_errors(self.bound)
         drawn = batch_size(n_users, self.rate)
         logs = math.log(2.5 * self.steps * drawn / self.delta) * math.log(2.0 / self.delta)
@@ -129,59 +130,59 @@ class DpSgld(NoisySteps):
         return NoiseOnBoth(z=z, sigma=sigma, clipping=clipping)
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """Steps with noise up to that of Langevin dynamics."""
+        """Steps with at least the noise of Langevin dynamics."""
         return replace(super().descent(n_users, joint), langevin=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjPertb(System):
-    """Central matrix factorization whose objective is perturbed: item embeddings are published.
+    """Central matrix factorization with a perturbed objective, which publishes item embeddings.
 
     ObjPertb (Hua, Xia, Zhong, IJCAI 2015): one rating's value is hidden with epsilon, in V.
 
     The curator factorises the ratings by alternating least squares, keeps U, clipped to |u| <= 1,
-    to itself, and publishes for every item the minimiser of the perturbed objective
+    and publishes for every item the minimiser of the perturbed objective
 
         sum over its ratings of (x - u.v)^2 + lambda |v|^2 + b.v,
 
     with b of density proportional to exp(-epsilon |b| / (2R)): a rating's value moves the gradient
-    by 2R|u| at most. Per user of ``trim`` ratings at most, epsilon is shared by them. The paper
-    compares with this method (section 4.3, Figure 5) and prints no line of it; the trusted
-    curator's variant and what is named here are assumed.
+    by at most 2R|u|. For a user of at most ``trim`` ratings, the ratings share epsilon. The paper
+    compares with this method (section 4.3, Figure 5) and prints no line of it; the variant with a
+    trusted curator and the settings here are assumed.
 
-    The proof takes U for given, but U is made of the same ratings without noise, and moves with
-    them: nothing is proved of the method as it is (``as_published``). Repaired, U is random and
-    public; then b is a linear function of V, whose slope does not depend on values, and epsilon
-    holds exactly for the value of a rating that is there in any case. For whether it is there
-    nothing holds: the change 2u(x - u.v) grows with v.
+    The proof treats U as fixed, but U is computed from the same ratings without noise, and changes
+    with them: there is no proof for the method as it is (``as_published``). In the repaired version
+    U is random and public. Then b is a linear function of V, whose slope does not depend on values,
+    and epsilon holds exactly for the value of a rating that is present in both worlds. No epsilon
+    holds for its presence: the change 2u(x - u.v) grows with v.
     """
 
     factors: Factors = 20
     bound: Scale = 5.0
-    epsilon: Annotated[Budget, "of a rating's value, or of all values of a user's ratings"] = 1.0
+    epsilon: Annotated[Budget, "epsilon of a rating's value, or of all values of a user"] = 1.0
     regularization: Annotated[Positive, "lambda"] = 10.0
-    sweeps: Annotated[Whole, "how often both tables are solved for in turn"] = 10
-    unit: Annotated[Literal["rating", "user"], "whose values epsilon hides"] = "rating"
-    trim: Annotated[Whole, "most ratings of a user, where the unit is the user"] = 10
+    sweeps: Annotated[Whole, "alternating solutions of both tables"] = 10
+    unit: Annotated[Literal["rating", "user"], "owner of the values that epsilon hides"] = "rating"
+    trim: Annotated[Whole, "maximum ratings of a user if the unit is the user"] = 10
     as_published: Annotated[bool, "U of the same ratings; else random and public"] = True
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
-    privacy = Knob(budgets=("epsilon",), off=1e6)
+    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Repaired, epsilon for a rating's value, in any view; else nothing is bounded."""
+        """Event of epsilon for a rating's value in the repaired version; otherwise non-private."""
         value = scope.unit is Unit.RATING and scope.adjacency is Adjacency.REPLACE
         if self.embeddings.public and value and scope.horizon is not Horizon.REPORT:
             return dp.PureDpEvent(self._share)
         return dp.NonPrivateDpEvent()
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """A table that the curator publishes, and sweeps over all ratings."""
+        """Sizes for the estimate of a training's cost: a published table, sweeps over ratings."""
         size = 4 * self.factors * interactions.n_items
         return {"senders": 1, "width": self.factors, "bytes": size, "passes": self.sweeps}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Factorise, perturb, publish: one round, in which the curator sends V.
+        """Factorises, perturbs and publishes: one round, in which the curator sends V.
 
         Memory is (n + m) p^2 numbers, for the normal equations.
         """
@@ -193,14 +194,14 @@ class ObjPertb(System):
         yield Round(
             broadcast=None, uploads=Uploads(np.arange(1), {"items": Dense(items[None], Kind.MODEL)})
         )
-        return Trained({"items": items}, {"users": users, "items": items})
+        return TrainingResult({"items": items}, {"users": users, "items": items})
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the message is the curator's."""
+        """Public facts, and that the message is the curator's."""
         return replace(super().public(interactions), parties=1)
 
-    def messages(self, calls: Calls) -> Messages:
-        """What a curator publishes who has one user only, over all items: (m, p)."""
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Published V, (m, p), of a curator who has only one user, over all items."""
         owners, streams, m = calls.owners, calls.streams, calls.profiles.n_items
         ratings = explicit(calls.clients, self.bound)
         if self.unit == "user":
@@ -222,9 +223,9 @@ class ObjPertb(System):
             return np.asarray(model.arrays["users"][users] @ model.arrays["items"].T)
 
     @property
-    def embeddings(self) -> _Fitted | _Drawn:
-        """Which U the curator keeps to itself."""
-        return _Fitted(self.sweeps) if self.as_published else _Drawn()
+    def embeddings(self) -> _FittedUsers | _RandomUsers:
+        """Kind of U that the curator keeps."""
+        return _FittedUsers(self.sweeps) if self.as_published else _RandomUsers()
 
     @property
     def _share(self) -> float:
@@ -234,12 +235,12 @@ class ObjPertb(System):
     def _publish(
         self, ratings: sparse.csr_array, streams: Streams
     ) -> tuple[Floats, NDArray[np.float32]]:
-        """U and the perturbed V of curators with a block of ``ratings`` each, a stream each."""
+        """U and the perturbed V of curators, each with one block of ``ratings`` and one stream."""
         m, p = ratings.shape[1], self.factors
         ridge = self.regularization * np.eye(p)
         users = self.embeddings(ratings, ridge, streams.fold_in(0))
         direction = _directions(streams.fold_in(1), m, p)
-        # A norm of density r^(p-1) exp(-epsilon r/2R): a sum of p exponentials.
+        # The norm has density r^(p-1) exp(-epsilon r/2R) and is a sum of p exponentials.
         steps = -np.log(streams.fold_in(2).uniform(m // len(streams) * p)).reshape(m, p)
         noise = direction * (2.0 * self.bound / self._share * steps.sum(axis=1))[:, None]
         items = _least_squares(ratings.T.tocsr(), users, ridge, noise)
@@ -247,8 +248,8 @@ class ObjPertb(System):
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
-    """Of the same ratings, by alternating least squares."""
+class _FittedUsers:
+    """U from the same ratings, by alternating least squares."""
 
     sweeps: int
 
@@ -266,8 +267,8 @@ class _Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Random, of length 1."""
+class _RandomUsers:
+    """Random U of length 1."""
 
     public: ClassVar[bool] = True
 
@@ -278,65 +279,65 @@ class _Drawn:
 
 
 def _directions(streams: Streams, count: int, dimension: int) -> NDArray[np.float64]:
-    """So many random directions, (count, dimension)."""
+    """Random directions, (count, dimension)."""
     drawn = streams.normal(count // len(streams) * dimension).reshape(count, dimension)
     return np.asarray(drawn / np.sqrt(np.square(drawn).sum(axis=1, keepdims=True)))
 
 
 def _least_squares(
     ratings: sparse.csr_array,
-    other: NDArray[np.float64],
+    vectors: NDArray[np.float64],
     ridge: NDArray[np.float64],
     linear: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Rows w that minimise sum (x - w.o)^2 + w ridge w + linear.w over each row's ratings."""
-    p = other.shape[1]
+    p = vectors.shape[1]
     seen = sparse.csr_array(
         (np.ones(ratings.nnz), ratings.indices, ratings.indptr), shape=ratings.shape
     )
-    outer = (other[:, :, None] * other[:, None, :]).reshape(-1, p * p)
+    outer = (vectors[:, :, None] * vectors[:, None, :]).reshape(-1, p * p)
     squares = np.asarray(seen @ outer).reshape(-1, p, p)
-    right = ratings.astype(np.float64) @ other
+    right = ratings.astype(np.float64) @ vectors
     if linear is not None:
         right = right - linear / 2.0
     return np.asarray(np.linalg.solve(squares + ridge, right[:, :, None])[:, :, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
-class GdDr(Reporting, LocalMf):
+class GdDr(ReportingSystem, LocalMf):
     """Local matrix factorization by one-bit reports of a gradient in fewer dimensions.
 
-    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018), the local baseline: epsilon/T a report.
+    Private-GD-DR (Shin, Kim, Shin, Xiao, TKDE 2018), the local baseline: epsilon/T per report.
 
-    The server draws a random matrix Phi of ``rows`` x m, entries N(0, 1/rows), and sends it once.
-    In each of T rounds a device takes a step on its user embedding, projects Phi times its item
+    The server draws a random matrix Phi of ``rows`` x m, with entries N(0, 1/rows), and sends it
+    once. In each of T rounds a device takes a step on its user embedding, clips Phi times its item
     gradient (2 (u.v - x) u in the rows it rated) to [-1, 1], and reports one entry, drawn
     uniformly, as one randomized sign of epsilon/T. The server descends along Phi^T times the mean
-    report, an unbiased estimate of the mean gradient where nothing was cut off.
+    report, an unbiased estimate of the mean gradient unless entries were clipped.
 
-    Li et al. compare with it and tell neither its settings nor epsilon's split (section 6.3: T =
-    10, as there); ``epsilon`` is that of a user over the training, and it, ``rows`` and the way
-    back through Phi^T are assumed. Embeddings are kept within equation 6 instead of regularized.
+    Li et al. compare with it and state neither its settings nor the split of epsilon (section 6.3:
+    T = 10, as there). ``epsilon`` is that of a user over the training; it, ``rows`` and the use of
+    Phi^T are assumed. Embeddings are constrained by equation 6 instead of regularized.
     """
 
-    epsilon: Annotated[Budget, "of a user over the training"] = 10.0
-    rows: Annotated[Whole, "of the random matrix Phi"] = 50
+    epsilon: Annotated[Budget, "epsilon of a user over the training"] = 10.0
+    rows: Annotated[Whole, "rows of the random matrix Phi"] = 50
     learning_rate: float = 0.001
 
     learning = MappingProxyType({"spread": 0.1})
-    privacy = Knob(budgets=("epsilon",), off=700.0)
+    privacy = NoiseSetting(budgets=("epsilon",), off=700.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not LEAST <= self.each <= LARGEST:
             raise InputError(
-                f"Expected epsilon of {LEAST:g} to {LARGEST:g} a round, got epsilon="
-                f"{self.epsilon!r} for rounds={self.rounds}. Doubles do not hold the rates of "
-                "another: choose one."
+                f"Expected epsilon of {LEAST:g} to {LARGEST:g} per round, got epsilon="
+                f"{self.epsilon!r} for rounds={self.rounds}. Choose another epsilon: doubles do "
+                "not represent the rates of this one."
             )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """One report a round, and directions that everybody knows."""
+        """Sizes for the estimate of a training's cost: a report per round, public directions."""
         directions = 2 * self.rows * interactions.n_items
         return super().takes(interactions) | {"bytes": 5, "held": directions}
 
@@ -346,18 +347,18 @@ class GdDr(Reporting, LocalMf):
         return self.epsilon / self.rounds
 
     def report(self, n_items: int = 0) -> OneCoordinate:
-        """One report of an entry of Phi times the gradient, of rows x factors."""
+        """Randomizer of one entry of Phi times the gradient, of rows x factors."""
         return OneCoordinate(self.each, self.rows * self.factors)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the distribution of a report's bit given its entry, too."""
+        """Public facts, with the distribution of a report's bit given its entry."""
         return replace(super().public(interactions), channel=ReportDistribution(self.each))
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Two users with one rating each, of items that Phi counts with opposite signs."""
+        """Two users with one rating each, of items with opposite signs in Phi."""
         game = replace(self, factors=1, rows=1, rounds=1, epsilon=self.each)
         profiles = Interactions.of(np.eye(2) * self.bound, name="game")
-        # Gradients are 2 R u: the weights take them beyond 1 whatever R is.
+        # Gradients are 2 R u: the weights make them exceed 1 for every R.
         weight = max(1.0, 2.0 / (self.bound * math.sqrt(self.bound / 2.0)))
         return (
             DesignedPair(
@@ -375,7 +376,7 @@ class GdDr(Reporting, LocalMf):
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Component "signs", one a device."""
+        """Component "signs", one per device."""
         items, phi = np.asarray(model["items"]), np.asarray(model["projection"])
         randomizer, n = self.report(), ratings.shape[0]
         draws = streams.uniform(3)
@@ -403,7 +404,7 @@ class GdDr(Reporting, LocalMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """All devices report; the server steps along Phi^T times the mean report."""
+        """Collects all reports; the server steps along Phi^T times the mean report."""
         messages = send(model)
         reports = messages["signs"]
         mean = reports.total() / len(reports)
@@ -413,12 +414,12 @@ class GdDr(Reporting, LocalMf):
         return crossed, project(after.astype(np.float32), self.bound)
 
     def announced(self, n_items: int, rng: np.random.Generator) -> dict[str, Any]:
-        """Phi, the same in all rounds."""
+        """The matrix Phi, the same in all rounds."""
         drawn = rng.normal(scale=1.0 / math.sqrt(self.rows), size=(self.rows, n_items))
         return {"projection": drawn.astype(np.float32)}
 
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """The broadcast, its Phi checked."""
+        """The broadcast, after a check of its Phi."""
         sent = super().received(broadcast, profiles)
         table(sent, "projection", (self.rows, profiles.n_items))
         return sent

@@ -9,12 +9,12 @@ from typing import Annotated
 import numpy as np
 
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Component, Floats, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import Users, gradients
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import (
     ItemsAveraged,
-    Kept,
+    NoExchange,
     fitted,
     received,
 )
@@ -24,7 +24,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds impor
     user_lower_bound,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnItems, NoisySteps
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import Masked
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import MaskedGradient
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import Party, PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     accounted,
@@ -34,24 +34,36 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
     project,
     rate_at,
 )
-from fedrec_auditor.targets.settings import Choice, Knob, NotNegative, Positive, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import (
+    Choice,
+    NoiseSetting,
+    NotNegative,
+    Positive,
+    Whole,
+    WholeOrNone,
+)
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import Calls, Messages, Silent, Unperturbed
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    NoiselessSystem,
+    NoUploads,
+    UploadRequest,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfHfl(Unperturbed, PartyMf):
+class FmfHfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization between parties that hold some users each, without protection.
 
     FMF in the horizontal setting (Figure 3a, equation 5): V^(k) is sent as it is.
 
-    Both embeddings are descended on in the second stage, user embeddings n_k/n as fast as those of
-    items; there is no clipping, no noise and, with ``tuning`` 0, no fine-tuning.
+    The second stage descends on both embeddings, on user embeddings at n_k/n times the rate of
+    items. It has no clipping, no noise and, with ``tuning`` 0, no fine-tuning.
     """
 
     learning_rate: float = 0.5
-    tuning: Annotated[WholeOrNone, "steps of a party on its own in the end"] = 0
+    tuning: Annotated[WholeOrNone, "steps of a party alone at the end"] = 0
     tuning_rate: Positive = 0.5
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
@@ -59,19 +71,19 @@ class FmfHfl(Unperturbed, PartyMf):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """V is averaged."""
+        """Averaging of V."""
         return ItemsAveraged(True, self.tuning, self.tuning_rate)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HflLocalSgd(Silent, PartyMf):
-    """Horizontal parties that train without each other and keep what they have.
+class HflLocalSgd(NoUploads, PartyMf):
+    """Horizontal parties that train without each other and keep their models.
 
     Local SGD, the dotted lines of Figure 9 (section 5.3): no message, no clipping, no noise.
 
     Each party takes T T' steps on both embeddings of its own loss (Figure 3a for s = 1), from a
-    random start, and predicts with them. It promises nothing and gives nothing away: what HFL-SGDMF
-    must beat for a party to take part.
+    random start, and predicts with them. It promises nothing and reveals nothing. HFL-SGDMF must be
+    more accurate for a party to take part.
     """
 
     learning_rate: float = 0.1
@@ -80,34 +92,35 @@ class HflLocalSgd(Silent, PartyMf):
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 30, "learning_rate": 0.05})
     holding = Users()
-    exchange = Kept()
+    exchange = NoExchange()
 
 
 @dataclass(frozen=True, kw_only=True)
 class HflSgdmf(NoisySteps):
-    """Horizontal federated matrix factorization: user embeddings first, then noisy item embeddings.
+    """Horizontal federated matrix factorization with fitted users and noisy item embeddings.
 
     HFL-SGDMF (Figure 3c): Proposition 3 accounts for T' noisy steps where T T' are taken.
 
     First a party fits its user embeddings to the first V (``fitting`` steps, no noise, no
     trimming). Then only V^(k) moves, with embedding clipping and noise. Last, each party fine-tunes
     both embeddings on all its ratings, without noise, and keeps them. ``noise_multiplier`` z = 1.7
-    makes epsilon about 0.85 over T T' steps by the authors' package; ``fitting`` and ``tuning``
-    are assumed.
+    makes epsilon about 0.85 over T T' steps by the authors' package; ``fitting`` and ``tuning`` are
+    assumed.
 
-    ``train_both`` is the vanilla way that Figure 8 compares with: user embeddings begin at random
-    and take a step without noise whenever item embeddings do (equation 5). Its claim is the same.
+    ``train_both`` is the vanilla variant with which Figure 8 compares: user embeddings begin at
+    random and take a step without noise whenever item embeddings do (equation 5). Its claim is the
+    same.
     """
 
     learning_rate: float = 0.1
-    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.7
-    tuning: Annotated[WholeOrNone, "steps of a party on its own in the end"] = 1000
+    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.7
+    tuning: Annotated[WholeOrNone, "steps of a party alone at the end"] = 1000
     tuning_rate: Positive = 0.1
     fitting: Annotated[Whole, "steps in which a party fits its user embeddings to the first V"] = 20
     train_both: Annotated[bool, "user embeddings take a step whenever item embeddings do"] = False
 
     unprotected = "fmf-hfl"
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {
             "spread": 0.1,
@@ -122,32 +135,32 @@ class HflSgdmf(NoisySteps):
 
     @property
     def exchange(self) -> ItemsAveraged:
-        """V is averaged."""
+        """Averaging of V."""
         return ItemsAveraged(self.noise(1).moves, self.tuning, self.tuning_rate)
 
     @property
     def pretrained(self) -> int:
-        """The first stage, unless repaired per rating."""
+        """Steps of the first stage; 0 if repaired for the unit rating."""
         return self.fitting if self.noise(1).follows and not self.train_both else 0
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """z Delta on V, where user embeddings are fitted before or, with ``train_both``, move."""
+        """Noise z Delta on V, with user embeddings fitted before or (``train_both``) moving."""
         return NoiseOnItems.of(self, self.noise_multiplier, moves=self.train_both)
 
     def epsilon_of_a_round(self, population: Population) -> float:
-        """What Proposition 3 accounts for, T' steps of one round."""
+        """Epsilon of T' steps of one round, as Proposition 3 accounts for them."""
         return accounted(*self.spent(population, self.local_steps))
 
     def round_by_theorem_1(self, population: Population) -> float:
-        """The same by Theorem 1."""
+        """Epsilon of T' steps of one round by Theorem 1."""
         return by_tail_bound(*self.spent(population, self.local_steps))
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every round's V in the rows of one user, at the server's choice of what it broadcasts.
+        """Every round's V in the rows of one user, for broadcasts that the server chooses.
 
-        From below (``horizontal_lower_bounds``): a rating that turns its user's embedding, or a
-        user who comes and goes. None where repaired, for other changes, from other vantages, and
-        with ``train_both``, where user embeddings move.
+        The mechanism is a lower bound (``lower_bounds``) for a rating that turns its user's
+        embedding, or for the presence of a user. None in the repaired version, for other changes,
+        for other vantages, and with ``train_both``, where user embeddings move.
         """
         noise = self.noise(population.n_users)
         plain = self.sampling.unit == "row" and not noise.moves and noise.sigma > 0
@@ -172,11 +185,12 @@ class HflSynsgd(NoisySteps):
 
     HFL-synSGD: the moments accountant's epsilon for T noisy gradients of sampled rows.
 
-    The paper's adaptation of DP-SGD (section 5.3), told in a sentence. In every one of ``rounds`` =
-    1000 steps a party sends the noisy sum of its item gradients, and takes a step on its user
-    embeddings without noise; the server divides by the average number of ratings of a user, steps
-    on the mean weighted by n_k/n, and projects. Both embeddings start at random; in the end each
-    party fine-tunes as in HFL-SGDMF. Gradients are bounded by embedding clipping, as there.
+    The paper describes this adaptation of DP-SGD (section 5.3) in one sentence. In every one of
+    ``rounds`` = 1000 steps a party sends the noisy sum of its item gradients, and takes a step on
+    its user embeddings without noise. The server divides by the average number of ratings of a
+    user, steps on the mean weighted by n_k/n, and projects. Both embeddings start at random; at the
+    end each party fine-tunes as in HFL-SGDMF. Gradients are bounded by embedding clipping, as
+    there.
     """
 
     rounds: int = 1000
@@ -187,7 +201,7 @@ class HflSynsgd(NoisySteps):
     tuning_rate: Positive = 0.1
 
     unprotected = "fmf-hfl"
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType(
         {"spread": 0.1, "rate": 0.2, "rounds": 1500, "learning_rate": 0.5, "tuning": 0}
     )
@@ -195,21 +209,21 @@ class HflSynsgd(NoisySteps):
 
     @property
     def exchange(self) -> _ItemsSummed:
-        """Gradients are sent instead of tables."""
+        """Exchange of gradients instead of tables."""
         return _ItemsSummed(self.noise(1).moves, self.tuning, self.tuning_rate)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnItems:
-        """z Delta on the gradients in V; user embeddings move in every step."""
+        """Noise z Delta on the gradients in V; user embeddings move in every step."""
         return NoiseOnItems.of(self, self.noise_multiplier, moves=True)
 
 
 class _ItemsSummed(ItemsAveraged):
-    """In every step a noisy sum of item gradients a party; the server steps on their mean."""
+    """One noisy sum of item gradients per party in every step; the server steps on their mean."""
 
     component = "noisy"
 
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
-        """Noisy sums of gradients, stored as the rows drawn and one seed a party."""
+        """Noisy sums of gradients, stored as the drawn rows and one seed per party."""
         seeds, indptr, ids, values = [], [0], [], []
         for party in parties:
             descent = mf.descent(len(party.members))
@@ -237,14 +251,14 @@ class _ItemsSummed(ItemsAveraged):
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """A step on the weighted mean of what the parties sent, then the projection."""
+        """Next V: a step on the weighted mean of the parties' sums, then the projection."""
         sums = sent.dense(np.arange(len(sent)))
         scales = np.array([[party.weight, party.step_scale] for party in parties]).T
         step = rate_at(number, mf.steps, mf.learning_rate) * scales[0] * scales[1]
         moved = shared - np.tensordot(step.astype(np.float32), sums, 1)
         return project(np.asarray(moved, np.float32), mf.bound)
 
-    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
+    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
         """Noisy gradients of one step, (m, p)."""
         items, first = received(mf, calls)
         ratings, streams = explicit(calls.clients, mf.bound), calls.streams
@@ -265,4 +279,4 @@ class _ItemsSummed(ItemsAveraged):
 
 def _noisy(mf: PartyMf, clean: Rows, streams: Streams) -> Component:
     sigma = mf.descent(1).item_sigma
-    return Randomized(clean, Masked(sigma), streams) if sigma else clean
+    return RandomizedMessages(clean, MaskedGradient(sigma), streams) if sigma else clean

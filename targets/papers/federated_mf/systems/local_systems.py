@@ -1,4 +1,4 @@
-"""Systems with a party per user: local federated learning (LFL) and users who train alone."""
+"""Systems with one user per party: local federated learning (LFL) and users who train alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.targets.components import Component, Floats, Ints, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import (
+    Component,
+    Floats,
+    Ints,
+    Kind,
+    RandomizedMessages,
+    Rows,
+)
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.base import Mechanism
@@ -29,7 +36,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Descent,
     Items,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts, Published
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts, Publication
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.local_mf import LocalMf, PretrainedMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
@@ -49,7 +56,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.settings import (
     Factors,
-    Knob,
+    NoiseSetting,
     NotNegative,
     Positive,
     ProperShare,
@@ -60,31 +67,36 @@ from fedrec_auditor.targets.settings import (
 )
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import Silent, Trained, Training, Unperturbed
+from fedrec_auditor.targets.systems.system import (
+    NoiselessSystem,
+    NoUploads,
+    Training,
+    TrainingResult,
+)
 from fedrec_auditor.targets.transcript import Broadcast, Public, Round, Uploads
 
 
 @dataclass(frozen=True, kw_only=True)
 class LflLdp(PretrainedMf):
-    """Local federated matrix factorization with noise on every device, enough for it alone.
+    """Local federated matrix factorization with noise on every device that suffices alone.
 
     LFL-SGDMF with "LDP level noise" (section 6.3, Figure 10): z 2 R^(3/2) on every message.
 
-    Told in a sentence, as proof that cooperation cannot help then. Devices fit their embeddings to
-    the first V (stage 1); in each of T rounds a device sends the gradient of one of its ratings
-    with that noise on the whole table, and the server steps on the mean. No secure aggregation is
-    needed and none is used. ``noise_multiplier`` and ``delta`` are assumed: with z = 1.64 the local
-    epsilon at T = 10 is about that of GD-DR here, 10.
+    The paper describes it in one sentence, as proof that cooperation cannot help with such noise.
+    Devices fit their embeddings to the first V (stage 1). In each of T rounds a device sends the
+    gradient of one of its ratings with that noise on the whole table, and the server steps on the
+    mean. Secure aggregation is not needed and not used. ``noise_multiplier`` and ``delta`` are
+    assumed: with z = 1.64 the local epsilon at T = 10 is about that of GD-DR here, 10.
     """
 
     noise_multiplier: float = 1.64
 
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every message of a user of one rating, there or not, at the worst V.
+        """All messages of a user of one rating, present or absent, at the worst V.
 
-        None for other changes, from other vantages and without noise.
+        None for other changes, for other vantages and without noise.
         """
         plain = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         if not plain or scope.vantage is not Vantage.SERVER or not self.sigma:
@@ -93,7 +105,7 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """T Gaussians: a gradient there or not; for any other change, one for another."""
+        """T Gaussians: for presence, of one gradient; else of the distance of two gradients."""
         apart = Clipping.of_embeddings(self.bound).apart
         z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
         return noisy_steps(z, self.uses(scope.horizon))
@@ -107,7 +119,7 @@ class LflLdp(PretrainedMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """All devices send, and the server steps on the mean and projects."""
+        """Collects all messages; the server steps on the mean and projects."""
         messages = send(model)
         update, items = messages["update"], np.asarray(model["items"])
         step = rate_at(number, self.rounds, self.learning_rate) / len(update)
@@ -116,54 +128,57 @@ class LflLdp(PretrainedMf):
 
 
 _Overstated = Annotated[
-    float,
-    Range("[1, 1e100]", "in [1, 1e100]: who understates the survivors adds noise for nothing"),
+    float, Range("[1, 1e100]", "in [1, 1e100]: a smaller number of survivors only adds noise")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LflSgdmf(PretrainedMf):
-    """Local federated matrix factorization behind secure aggregation, with noise that is replaced.
+    """Local federated matrix factorization behind secure aggregation, with replaced noise.
 
     LFL-SGDMF (Figure 3d): Theorem 5 forgets what the server saw before the noise was replaced.
 
-    User embeddings are fitted to the first V and stay so. In a round every device draws one of its
-    ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 - omega)
-    n), through secure aggregation; the survivors then send their noise, negated, plus new noise of
-    variance sigma^2/|U1|, outside the masks. The server steps on the sum of everything. It halts a
-    round that at most (1 - omega) n devices survive, and has then learned nothing.
+    User embeddings are fitted to the first V and then stay fixed. In a round every device draws one
+    of its ratings and sends its gradient, on the whole table, with noise of variance sigma^2/((1 -
+    omega) n), through secure aggregation. The survivors then send their noise, negated, plus new
+    noise of variance sigma^2/|U1|, outside the masks. The server steps on the sum of all messages.
+    It halts a round with at most (1 - omega) n survivors, of which it has then learned nothing.
 
     sigma is z 2 R^(3/2); ``noise_multiplier`` z = 12 makes the claim about 1 at T = 10 and
-    ``delta``, neither printed. ``omega`` is the tolerated share of dropouts, ``dropout`` their real
-    share in each of the two rounds; a dropped device is in the sum or not at all. ``colluding`` is
-    the share of users who tell the server their noise (they stay in both rounds), ``overstated``
-    what a lying server says |U1| is, in units of the truth: devices believe it and add as much less
-    noise. By section 1.1 a party has to trust neither. ``as_published`` is the paper. Repaired, xi
-    is made of two independent parts and the device sends back one of them: the same messages and
-    final noise, and nothing more to learn from an honest server's number.
+    ``delta``, neither printed.
+    ``omega`` is the tolerated share of dropouts, ``dropout`` their real share in each of the two
+    rounds; a device's message is in the sum completely or not at all.
+    ``colluding`` is the share of users who reveal their noise to the server (they stay in both
+    rounds).
+    ``overstated`` is the announced number of survivors of a lying server, divided by the true |U1|:
+    devices believe it and add less noise. By section 1.1 a party has to trust neither colluding
+    users nor the server.
+    ``as_published`` is the paper's protocol. In the repaired protocol xi is the sum of two
+    independent parts and the device sends back one of them. Messages and final noise have the same
+    form, and with an honest server's number the messages reveal no more than the result.
     """
 
     noise_multiplier: float = 12.0
-    omega: Annotated[ProperShare, "the share of dropouts that is tolerated"] = 0.3
-    dropout: Annotated[ShareOrNone, "the share of devices that drop out, twice a round"] = 0.0
+    omega: Annotated[ProperShare, "tolerated share of dropouts"] = 0.3
+    dropout: Annotated[ShareOrNone, "share of devices that drop out, twice per round"] = 0.0
     colluding: ShareOrNone = 0.0
-    overstated: Annotated[_Overstated, "what a lying server says |U1| is, over the truth"] = 1.0
-    as_published: Annotated[bool, "the paper's noise; else made of two independent parts"] = True
+    overstated: Annotated[_Overstated, "|U1| as a lying server announces it, over the truth"] = 1.0
+    as_published: Annotated[bool, "the paper's noise; else of two independent parts"] = True
 
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: honest servers see the sum and what is sent outside the masks."""
+        """Public facts; an honest server sees the sum and the messages outside the masks."""
         return replace(super().public(interactions), route=Vantage.AGGREGATE)
 
     @property
     def replacement(self) -> type[Replacement]:
-        """What a device sends in round 2."""
+        """Kind of message that a device sends in round 2."""
         return Replacement if self.as_published else PartTakenBack
 
     @property
     def colludes(self) -> bool:
-        """Whether users tell the server their noise."""
+        """Whether users reveal their noise to the server."""
         return self.colluding > 0.0
 
     @property
@@ -177,15 +192,16 @@ class LflSgdmf(PretrainedMf):
         return self.dropout > 0.0
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Sum and replacements of all rounds, of one honest user who sends or not.
+        """Sums and replacements of all rounds, for one honest user who sends or does not send.
 
-        At the worst V in every round, as Theorem 1 of the paper has it, too (the maximum over all
-        auxiliary input): attained by a user embedding of norm^2 R and an item at 0, where a server
-        that lies may put it, or where many other users' low ratings keep it; with few of them the
-        noise moves V, and a training says less. A rating of a user without others is the same, and
-        one of a user with another moves the message farther (``rating_distance``). None
-        where there is no noise, for replacements, and from other vantages. Where devices drop out
-        at random, the one asked about may, too: its mechanism says who does as well.
+        V is the worst in every round, as in the paper's Theorem 1 (the maximum over all auxiliary
+        input). A user embedding of norm^2 R and an item at 0 attain it; a lying server can put the
+        item there, or many other users' low ratings keep it there. With few such ratings the noise
+        moves V, and a training reveals less. A rating of a user without other ratings is the same
+        case. A rating of a user with another rating moves the message farther
+        (``rating_distance``). None without noise, for replacements, and for other vantages. If
+        devices drop out at random, the device of the value may drop out, too, and its mechanism
+        also outputs who drops out.
         """
         units = (Unit.USER, Unit.RATING, Unit.INTERACTION)
         plain = self.noise_multiplier > 0 and scope.unit in units
@@ -213,28 +229,27 @@ class LflSgdmf(PretrainedMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """T Gaussians of what the vantage cannot know of the noise.
+        """T Gaussians of the noise that the vantage does not know.
 
-        A user comes or goes: one gradient there or not. Any other change replaces one gradient by
-        another, at most 1.618 times as far: both are at the V that was broadcast, so
-        ``Clipping.apart`` holds as it stands, whichever ratings are drawn. Behind secure
-        aggregation the noise left is that of ``NoiseShares``: with everybody there, or, where
-        devices drop out, at the worst dropouts for which the round goes on. Peers see the broadcast
-        models only, made of the last sum. Without
-        secure aggregation, a device's own noise is left.
+        For the presence of a user, one gradient is sent or not. Any other change replaces one
+        gradient by another, at most 1.618 times as far: both are at the broadcast V, so that
+        ``Clipping.apart`` holds for any drawn ratings. Behind secure aggregation the remaining
+        noise is that of ``NoiseShares``, without dropouts or, if devices drop out, at the worst
+        dropouts with which the round continues. Peers see only the broadcast models, which follow
+        from the last sum. Without secure aggregation, only a device's own noise remains.
         """
         n = population.n_users
         if scope.vantage in (Vantage.SERVER, Vantage.SHUFFLED):
-            left = self.replacement.left(*self.shares(n, self._told(n)))
+            left = self.replacement.unknown_variance(*self.shares(n, self._n_announced(n)))
         else:
-            left = self._left(n, joint=scope.vantage is Vantage.AGGREGATE)
+            left = self._unknown_variance(n, joint=scope.vantage is Vantage.AGGREGATE)
         presence = scope.unit is Unit.USER and scope.adjacency is Adjacency.ADD_REMOVE
         apart = 1.0 if presence else Clipping.of_embeddings(self.bound).apart
         z = self.noise_multiplier * math.sqrt(left) / apart
         return noisy_steps(z, self.uses(scope.horizon))
 
     def shares(self, n_users: int, survivors: int) -> tuple[float, float]:
-        """zeta1 and zeta2: variances of a device's noises in units of sigma^2."""
+        """Variances zeta1 and zeta2 of a device's noises, in units of sigma^2."""
         return 1.0 / ((1.0 - self.omega) * n_users), 1.0 / survivors
 
     def send(
@@ -250,12 +265,15 @@ class LflSgdmf(PretrainedMf):
             clean, indptr=0 * clean.indptr, ids=clean.ids[:0], values=clean.values[:0]
         )
         second = self.replacement(before, after)
-        return {"update": update, "replacement": Randomized(nothing, second, streams)}, users
+        return {
+            "update": update,
+            "replacement": RandomizedMessages(nothing, second, streams),
+        }, users
 
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """Both rounds of messages, and the server's step with its projection."""
+        """Runs both rounds of messages, and the server's step with its projection."""
         n, items = int(model["users"]), np.asarray(model["items"])
         survived = rng.random((2, n)) >= self.dropout
         masked = np.flatnonzero(survived[0])
@@ -263,7 +281,7 @@ class LflSgdmf(PretrainedMf):
         halted = len(masked) <= (1.0 - self.omega) * n
         if halted:
             masked = replaced = masked[:0]
-        told = self._told(len(masked))
+        told = self._n_announced(len(masked))
         announced = {**model, "survivors": np.array(told)}
         messages: dict[str, Any] = send({**announced, "survivors": np.array(max(1, told))})
         update, clear = messages["update"].take(masked), messages["replacement"].take(replaced)
@@ -279,25 +297,25 @@ class LflSgdmf(PretrainedMf):
         return crossed, project((items - step * total).astype(np.float32), self.bound)
 
     def received(self, broadcast: Broadcast | None, profiles: Any) -> Broadcast:
-        """The broadcast, with the numbers of users and survivors; one each, if they are missing."""
+        """The broadcast, with the numbers of users and of survivors; 1 each if they are missing."""
         sent = dict(super().received(broadcast, profiles))
         for name in ("users", "survivors"):
             value = sent.setdefault(name, np.array(1))
             if not value >= 1:
                 raise InputError(
                     f"Expected a broadcast number of {name} of at least 1, got {value!r}. "
-                    "Announce who takes part."
+                    "Announce the number of participants."
                 )
         return sent
 
-    def _told(self, survivors: int) -> int:
-        """How many survivors the server announces."""
+    def _n_announced(self, survivors: int) -> int:
+        """Number of survivors that the server announces."""
         return round(self.overstated * survivors)
 
-    def _left(self, n_users: int, *, joint: bool) -> float:
-        """The variance that is left of sigma^2, in all messages or, if not ``joint``, the result.
+    def _unknown_variance(self, n_users: int, *, joint: bool) -> float:
+        """Unknown variance, over sigma^2, given all messages or, if not ``joint``, the result.
 
-        With everybody there, or at the worst dropouts.
+        The variance is that without dropouts, or at the worst dropouts.
         """
         if self.dropout == 0:
             shares = self._shares(n_users)
@@ -316,23 +334,23 @@ class LflSgdmf(PretrainedMf):
             masked=n_users,
             replaced=n_users,
             colluding=self._colluding(n_users),
-            announced=self._told(n_users),
+            announced=self._n_announced(n_users),
             repaired=self.replacement.repaired,
         )
 
     def _colluding(self, n_users: int) -> int:
-        """How many users collude, rounded up; the one asked about does not."""
+        """Number of colluding users, rounded up; the user of the value is honest."""
         return min(n_users - 1, math.ceil(self.colluding * n_users - 1e-9))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LflPretrained(Silent):
-    """The first stage of local federated matrix factorization, alone.
+class LflPretrained(NoUploads):
+    """First stage of local federated matrix factorization, alone.
 
     Stage 1 of LFL-SGDMF as a baseline (section 6.3, Figure 10): V stays as it is drawn.
 
-    The server sends a random V, the same to all, and every device fits its user embedding to it
-    (Figure 3d, steps s1 and c1). Devices send nothing, so that nothing is given away.
+    The server sends the same random V to all devices, and every device fits its user embedding to
+    it (Figure 3d, steps s1 and c1). Devices send nothing, and so reveal nothing.
     """
 
     factors: Factors = 20
@@ -342,34 +360,34 @@ class LflPretrained(Silent):
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Steps that fit users."""
+        """Sizes for the estimate of a training's cost: fitting steps."""
         return {"width": self.factors, "passes": self.fitting}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """V is drawn; nothing crosses."""
+        """Draws V; there are no messages."""
         explicit(interactions, self.bound)
         items = start(rng.random((interactions.n_items, self.factors)), self.bound)
         yield None
-        return Trained(None, {"items": items})
+        return TrainingResult(None, {"items": items})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Predicted ratings u.v, (len(users), n_items), each user fitted to V."""
+        """Predicted ratings u.v, (len(users), n_items), with each user fitted to V."""
         asked, items = interactions.take(users), model.arrays["items"]
         return predicted(asked, items, bound=self.bound, steps=self.fitting)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLfl(Unperturbed, LocalMf):
-    """Federated matrix factorization with a user a party, without protection.
+class FmfLfl(NoiselessSystem, LocalMf):
+    """Federated matrix factorization with one user per party, without protection.
 
     FMF in the local setting (Figure 3a, equation 5, s = n): every device sends its V^(i).
 
     In ``local_steps`` T' steps on its own loss, a device moves its user embedding and the rows of
     the items it rated; steps on the user embedding are 1/n of those on items. V is the mean. The
-    learning rate is the same in all rounds. The paper runs this setting with noise only; embeddings
-    are clipped here as there, or few steps of a user with few ratings already diverge. Figure 3a
-    ends with the training; here, as in Figure 3d, a device then fits its user embedding to the
-    last V, which moves the error by some percent.
+    learning rate is the same in all rounds. The paper runs this setting only with noise. Embeddings
+    are clipped here as there, because otherwise a few steps of a user with few ratings already
+    diverge. Figure 3a ends with the training; here, as in Figure 3d, a device then fits its user
+    embedding to the last V, which changes the error by some percent.
     """
 
     learning_rate: float = 10.0
@@ -378,14 +396,14 @@ class FmfLfl(Unperturbed, LocalMf):
     learning = MappingProxyType({"spread": 0.1, "rounds": 50})
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """The rows of rated items, after so many local steps a round."""
+        """Sizes for the estimate of a training's cost: rows of rated items, and local steps."""
         passes = self.rounds * self.local_steps + self.fitting
         return {"width": self.factors, "dense": 0, "passes": passes}
 
     def send(
         self, ratings: sparse.csr_array, users: Floats, model: Broadcast, streams: Streams
     ) -> tuple[dict[str, Component], Floats]:
-        """Component "items": the device's V, of which the rows it rated have moved."""
+        """Component "items": the device's V, in which only the rows that it rated have moved."""
         items = np.asarray(model["items"], np.float32)
         own, moved = np.empty((ratings.nnz, self.factors), np.float32), np.empty_like(users)
         share = 1.0 / int(model["users"]) if "users" in model else 1.0
@@ -424,7 +442,7 @@ class FmfLfl(Unperturbed, LocalMf):
     def turn(
         self, number: int, model: Broadcast, send: Any, rng: np.random.Generator
     ) -> tuple[Round, Floats]:
-        """All devices send; V is their mean."""
+        """Collects all messages; V is their mean."""
         uploads = send(model)
         n = len(uploads["items"])
         crossed = Round(broadcast=model, uploads=Uploads(np.arange(n), uploads))
@@ -438,22 +456,22 @@ class LocalOnly(NoisySteps):
     Local-only: T T' steps of DP-SGD in every party; the claims are those of VFL-SGDMF.
 
     Section 4.3 trains by Abadi et al. 2016: the joint gradient of every rating, or of every user,
-    is scaled to a norm of ``clip`` = C at most (10 is the best of the paper's), noise is z C on the
-    sum, and embeddings are not projected. The paper states no claim of its own for it; that of
-    Proposition 2 with kappa = 0 and Theorems 3 and 4 is what its figures presuppose.
+    is scaled to a norm of at most ``clip`` = C (10 is the best of the paper's), the noise is z C on
+    the sum, and embeddings are not projected. The paper states no separate claim for it; its
+    figures presuppose that of Proposition 2 with kappa = 0 and Theorems 3 and 4.
     """
 
     learning_rate: float = 0.003
     trim: Whole = 5
     split: Literal["random", "category"] = "random"
     clip: Annotated[Positive, "C, the largest norm of a gradient"] = 10.0
-    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
+    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "learning_rate": 0.01})
     holding = Items()
-    exchange = Published()
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    exchange = Publication()
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """z C on gradients that are scaled."""
+        """Noise z C on scaled gradients."""
         return NoiseOnBoth.scaled(self.noise_multiplier, self.clip, self.unit)

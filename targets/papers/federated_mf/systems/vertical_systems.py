@@ -18,50 +18,50 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.lower_bounds impor
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import NoiseOnBoth, NoisySteps
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import PartyMf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import batch_size
-from fedrec_auditor.targets.settings import Knob, NotNegative, Whole, WholeOrNone
+from fedrec_auditor.targets.settings import NoiseSetting, NotNegative, Whole, WholeOrNone
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import Unperturbed
+from fedrec_auditor.targets.systems.system import NoiselessSystem
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfVfl(Unperturbed, PartyMf):
+class FmfVfl(NoiselessSystem, PartyMf):
     """Federated matrix factorization in the vertical setting, without protection.
 
     FMF, vertical (Figure 3a, equation 4): no clipping, no noise, user embeddings in the clear.
 
-    A user whom a party has not rated keeps its row through the party's steps: the server reads
-    from a message which users the party has ratings of (the naive leakage of section 4).
-    ``unit`` "user" only trims, to ``trim`` ratings. Items are dealt as ``split`` says. ``tuning``
-    is kappa, the last steps on item embeddings alone (0 in the vanilla paradigm).
+    The row of a user without ratings at a party does not change in the party's steps: a message
+    reveals to the server which users the party has ratings of (the naive leakage of section 4).
+    ``unit`` "user" only trims, to ``trim`` ratings. Items are dealt as ``split`` states. ``tuning``
+    is kappa, the number of last steps on item embeddings alone (0 in the vanilla paradigm).
     """
 
     unit: Annotated[Literal["rating", "user"], '"user" only trims'] = "rating"
-    trim: Annotated[Whole, "most ratings of a user, where the unit is the user"] = 5
-    split: Annotated[Literal["random", "category"], "how items are dealt to parties"] = "random"
-    tuning: Annotated[WholeOrNone, "kappa, the last steps, on item embeddings alone"] = 0
+    trim: Annotated[Whole, "maximum ratings of a user if the unit is the user"] = 5
+    split: Annotated[Literal["random", "category"], "rule that deals items to parties"] = "random"
+    tuning: Annotated[WholeOrNone, "kappa, last steps on item embeddings alone"] = 0
 
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200})
     holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:
-        """U is averaged."""
+        """Averaging of U."""
         return UsersAveraged(self.tuning)
 
     @property
     def trimmed(self) -> int | None:
-        """theta per user; per rating all ratings count."""
+        """Maximum number of ratings of a user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """None: the message is a deterministic function of ratings and public randomness."""
+        """None, because messages are a deterministic function of ratings and public randomness."""
         return None
 
 
 _MARGIN = 8.0  # standard deviations between user embeddings and 0, where the projection begins
-_SURE = 1e-25  # probability of accidents that the server cannot see
-_MOST = 400  # ratings of the user that show whether it is drawn
-_BAND = 0.01  # of sqrt(R): how far below 1/2 the entries of the rating's item may be on average
+_SURE = 1e-25  # probability of deviations that the server cannot see
+_MAX_RATINGS = 400  # maximum number of the user's ratings that show whether its row is drawn
+_BAND = 0.01  # tolerated distance of an item's mean entry below 1/2, in units of sqrt(R)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,53 +70,55 @@ class VflSgdmf(NoisySteps):
 
     VFL-SGDMF (Figure 3b): per rating, max over parties of epsilon_k; per user, their root sum.
 
-    Embeddings are clipped (equation 6), every step's gradients are noisy in all entries at z times
-    2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings a party, and in the
-    last kappa steps, on items alone, 2 R^(3/2) (section 4.2). ``tuning`` = 100 is assumed: the
-    paper names no kappa. So is ``delta``. ``noise_multiplier`` z = 1.8 makes epsilon_k about 0.8.
+    Embeddings are clipped (equation 6). Every step's gradients get noise in all entries, at z times
+    2 sqrt(2) R^(3/2) per rating, theta times that per user of theta ratings per party, and 2
+    R^(3/2) in the last kappa steps, on items alone (section 4.2). ``tuning`` = 100 is assumed,
+    because the paper states no kappa, and so is ``delta``. ``noise_multiplier`` z = 1.8 makes
+    epsilon_k about 0.8.
     """
 
     learning_rate: float = 0.02
     trim: Whole = 5
     split: Literal["random", "category"] = "random"
-    tuning: Annotated[WholeOrNone, "kappa, the last steps, on item embeddings alone"] = 100
-    noise_multiplier: Annotated[NotNegative, "z, the noise over the sensitivity"] = 1.8
+    tuning: Annotated[WholeOrNone, "kappa, last steps on item embeddings alone"] = 100
+    noise_multiplier: Annotated[NotNegative, "z, noise deviation over sensitivity"] = 1.8
 
     unprotected = "fmf-vfl"
-    privacy = Knob(noise=("noise_multiplier",), off=0.0)
+    privacy = NoiseSetting(noise=("noise_multiplier",), off=0.0)
     learning = MappingProxyType({"spread": 0.1, "rate": 0.1, "rounds": 200, "learning_rate": 0.1})
     holding = Items()
 
     @property
     def exchange(self) -> UsersAveraged:
-        """U is averaged, and items are tuned to it in the end."""
+        """Averaging of U, with items tuned to it at the end."""
         return UsersAveraged(self.tuning)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Steps on both tables, T T', and on items alone, kappa."""
+        """Number of steps on both tables, T T', and on items alone, kappa."""
         return self.steps, self.tuning
 
     def replaced_epsilon(self, population: Population) -> float:
-        """Of a user replaced by another: twice that of one who comes or goes."""
+        """Epsilon of a replaced user: twice that of an added or removed user."""
         return 2.0 * self.root_sum(population)
 
     @property
     def replaced_delta(self) -> float:
-        """Delta of it: twice as well."""
+        """Delta of a replaced user: twice that of an added or removed user."""
         return 2.0 * self.delta
 
     def noise(self, n_users: int, joint: bool = True) -> NoiseOnBoth:
-        """z times Delta_rating or Delta_user of section 4.2."""
+        """Noise z times Delta_rating or Delta_user of section 4.2."""
         one = 2.0 * self.bound * math.sqrt(self.bound) * (math.sqrt(2.0) if joint else 1.0)
         z, clipping = self.noise_multiplier, Clipping.of_embeddings(self.bound)
         return NoiseOnBoth(z=z, sigma=z * (one * (self.trimmed or 1)), clipping=clipping)
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Every U that a party sends, of one rating among others of its user.
+        """Every U that a party sends, for one rating among other ratings of its user.
 
-        From below, and where every step is sent (T' = 1) and item embeddings hardly move from where
-        they begin. None else, where repaired, for other changes, and from other vantages.
+        The mechanism is a lower bound, for trainings in which every step is sent (T' = 1) and item
+        embeddings hardly move from their start. None otherwise, in the repaired version, for other
+        changes, and for other vantages.
         """
         plain = self.sampling.unit == "row" and scope.vantage is Vantage.SERVER
         plain = (
@@ -129,38 +131,38 @@ class VflSgdmf(NoisySteps):
         return self.rating_lower_bound(population)
 
     def rating_lower_bound(self, population: Population) -> AtLeast | None:
-        """One rating R of a user whose ``held`` - 1 other ratings with the party are R, too.
+        """Lower bound for one rating R of a user with ``held`` - 1 other ratings R at the party.
 
         A party of ``held`` items sends U after every step, and only this user has ratings with it.
         The server broadcasts the user's embedding with equal entries, ``_MARGIN`` standard
-        deviations of a step's noise above 0, so that u.v is next to nothing. A row drawn moves it
-        by 2 v_j (x - u.v_j) for every rating; along (1, ..., 1)/sqrt(p) that is 2 R
-        (v_j.1)/sqrt(p), all but some, of one sign. The sum over the other ratings is many
-        deviations of the noise: it shows in which steps the row is drawn. What the rating in
-        question adds is then a Gaussian in each of these, of
+        deviations of a step's noise above 0, so that u.v is close to 0. A drawn row moves it by 2
+        v_j (x - u.v_j) for every rating; along (1, ..., 1)/sqrt(p) that is about 2 R
+        (v_j.1)/sqrt(p), of one sign. The sum over the other ratings is many deviations of the
+        noise, and so shows in which steps the row is drawn. In each of these steps the rating in
+        question then adds a Gaussian of
 
             mu = 2 R (v_j.1)/sqrt(p) / (z 2 sqrt(2) R^(3/2)) >= mean of p draws / (z sqrt(2)),
 
-        since V begins with entries of sqrt(2R/p) times draws in [0, 1], independent and symmetric
-        about 1/2, projected, which shortens them by sqrt(2) at most. By symmetry the mean is at
-        least 1/2 with probability 1/2. V is not seen before the release, which it reaches changed
-        by ``wander`` an item at most, after so many steps, but for what is given away. That much
-        the server may err in the sums, and in whether this is the better half of the runs: of the
-        places in ``_BAND`` to draw that line, one has few items near. Projections of U show, in
-        what is sent.
+        because V begins with entries of sqrt(2R/p) times draws in [0, 1], independent and symmetric
+        about 1/2, and the projection shortens them by at most sqrt(2). By symmetry the mean is at
+        least 1/2 with probability 1/2. The server does not see V before the release, where each
+        item has moved by at most ``wander``, except with the probability of deviations. The server
+        may err by that much in the sums, and in deciding whether this is the better half of the
+        runs; it draws the line between the halves within ``_BAND``, at a place with few items near.
+        Projections of U are visible in the messages.
 
-        So what the accountant is asked to charge, 1/z in every step drawn, is attained up to a
-        factor of some sqrt(8): of the two tables only U is seen at every step, and V begins at
-        random. None where learning is too fast for that: V would wander farther than the rating
-        moves U. The divisor is the same with the rating and without, where the party has fewer
-        ratings than users.
+        The epsilon that the accountant is asked to charge, 1/z in every drawn step, is thus
+        attained up to a factor of about sqrt(8): of the two tables only U is visible at every step,
+        and V begins at random. None if learning is too fast: V would wander farther than the rating
+        moves U. The divisor is the same with and without the rating if the party has fewer ratings
+        than users.
         """
         m, n_users = population.n_items, population.n_users
         g, p, steps = self.learning_rate, self.factors, self.steps
         held, sigma = m // min(self.parties, m), self.descent(n_users).user_sigma
         count = steps + self.tuning
         weight = -(-m // min(self.parties, m)) / m
-        others = min(held, n_users, _MOST) - 1
+        others = min(held, n_users, _MAX_RATINGS) - 1
         if others < 1:
             return None
         bound, root = self.bound, math.sqrt(self.bound)
@@ -173,7 +175,7 @@ class VflSgdmf(NoisySteps):
         slack = 2.0 * bound * (2 * others + 1) * wander + 2.0 * others * root * (bound - error)
         own = 2.0 * (0.5 - _BAND) * root * error - slack
         blurred = 4.0 * wander / (_BAND * root)
-        # Means of p draws each, by Hoeffding's inequality.
+        # Bound of means of p draws each, by Hoeffding's inequality.
         low = others / 2.0 - math.sqrt(others * -math.log(_SURE) / (2.0 * p))
         told = (2.0 * low * root * error - slack) / sigma / 2.0
         if not (farthest < root and min(error, own, told) > 0.0):

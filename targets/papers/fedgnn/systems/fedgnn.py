@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedrec_auditor.accountants.events import dp
 from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage, any_pair
-from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, Randomized, Rows
+from fedrec_auditor.targets.components import Dense, Floats, Ints, Kind, RandomizedMessages, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.federated.noise import ClippedNoise
@@ -22,41 +22,41 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.fedgnn.systems.parts.rating_graph import Gradients, RatingGraph
-from fedrec_auditor.targets.settings import Knob, Positive, Whole
+from fedrec_auditor.targets.settings import NoiseSetting, Positive, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
-from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
+from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 _CHOICE, _PSEUDO, _ITEM, _LAYER = range(4)
-"""Purposes of a client's randomness; those who extend it have others."""
+"""Purposes of a client's random streams; subclasses use other purposes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FedGnn(RatingGraph):
-    """Each of ``cohort`` clients a round sends its own rows, ``pseudo`` others, and the layer.
+    """Each of ``cohort`` clients per round sends its own rows, ``pseudo`` others, and the layer.
 
-    All numbers of a message are clipped at ``clip``, by the largest ("max", section 3.3) or by
-    their L2 norm ("l2", as the released code clips), and get Laplace noise of scale ``noise``:
-    equation 1. Rows of other items are not sent, so what is sent says what was not met. Pseudo rows
-    are normal with the mean and covariance of the own ones. The ``server`` steps along the "mean"
-    gradient, or by "adam" (``FedAdam``): of an item that few of the cohort rated, the mean moves
-    little. After ``warm_up`` epochs the neighbours' embeddings come in, once. Defaults are those of
-    section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
+    All numbers of a message are clipped at ``clip``, by the largest number ("max", section 3.3) or
+    by their L2 norm ("l2", as the released code clips), and get Laplace noise of scale ``noise``:
+    equation 1. Rows of other items are not sent, so that a message shows items without an
+    interaction. Pseudo rows are normal with the mean and covariance of the own rows. The ``server``
+    steps along the "mean" gradient, or by "adam" (``FedAdam``), because the mean hardly moves an
+    item that few of the cohort rated. After ``warm_up`` epochs the neighbours' embeddings are
+    added, once. Defaults are those of section 4.1; ``rounds`` are its 3 epochs of MovieLens 100K.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> [q.claim.epsilon for q in FedGnn().scoped_claims(Population(n_users=943, n_items=1682))]
     [1.0, 1.0, 1.0]
     """
 
-    clip: Annotated[Positive, "the largest norm of a message"] = 0.1
+    clip: Annotated[Positive, "largest norm of a message"] = 0.1
     noise: Annotated[Positive, "scale of the Laplace noise on every number"] = 0.2
     norm: Literal["max", "l2"] = "max"
     pseudo: Annotated[Whole, "other items' rows that a client sends"] = 1000
-    cohort: Annotated[Whole, "clients a round"] = 128
-    rounds: Annotated[Whole, "rounds of a training"] = 22
-    warm_up: Annotated[Whole, "epochs before neighbours' embeddings come in"] = 2
-    server: Annotated[Literal["mean", "adam"], "how the server steps"] = "mean"
+    cohort: Annotated[Whole, "clients per round"] = 128
+    rounds: Annotated[Whole, "rounds per training"] = 22
+    warm_up: Annotated[Whole, "epochs before neighbours' embeddings are added"] = 2
+    server: Annotated[Literal["mean", "adam"], "optimizer of the server"] = "mean"
 
     aliases = MappingProxyType({"lambda": "noise"})
     learning = MappingProxyType(
@@ -71,11 +71,11 @@ class FedGnn(RatingGraph):
             "warm_up": 10,
         }
     )
-    privacy = Knob(noise=("noise",), off=1e-100)
+    privacy = NoiseSetting(noise=("noise",), off=1e-100)
 
     @property
     def side(self) -> float:
-        """The threshold."""
+        """Clipping threshold."""
         return self.clip
 
     @property
@@ -84,7 +84,7 @@ class FedGnn(RatingGraph):
         return 2.0 * self.clip / self.noise
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """The rows that a cohort sends."""
+        """Sizes for the estimate of a training's cost: rows that a cohort sends."""
         senders = min(self.cohort, interactions.n_users)
         rows = interactions.ratings.nnz / max(1, interactions.n_users) + self.pseudo
         sent = min(interactions.n_items, rows) * (4 * self.dimension + 8)
@@ -94,20 +94,20 @@ class FedGnn(RatingGraph):
         }
 
     def times(self, population: Population) -> int:
-        """A user may be drawn for every round."""
+        """Number of rounds, because a user may be drawn for every round."""
         return self.rounds
 
-    def tells(self, scope: Scope, population: Population) -> bool:
-        """Whether the unit of ``scope`` shows in which rows are sent: all are, if M is so large."""
+    def reveals_rows(self, scope: Scope, population: Population) -> bool:
+        """Whether the choice of sent rows reveals the unit; if M is small enough, all are sent."""
         numbers = scope.unit is Unit.COORDINATE or scope.is_value or scope.is_presence
         return self.pseudo < population.n_items and not numbers
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """Where rows tell: of an item its own row, beside a user who met nothing.
+        """Mechanism of the sent rows if they reveal the unit: an item's own row, against no items.
 
-        A user who met everything sends more rows than one who met nothing: nothing is hidden.
+        A user with all items sends more rows than a user without items: nothing is hidden.
         """
-        if not self.tells(scope, population):
+        if not self.reveals_rows(scope, population):
             return super().mechanism(scope, population)
         if scope.vantage is not Vantage.SERVER or scope.unit is Unit.ATTRIBUTE:
             return None
@@ -116,8 +116,8 @@ class FedGnn(RatingGraph):
         return self.over(row, scope, population)
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Where rows tell, nothing hides it."""
-        if self.tells(scope, population):
+        """Non-private if the sent rows reveal the unit, else the event of the noise."""
+        if self.reveals_rows(scope, population):
             return Identity().event()
         return super().event(scope, population)
 
@@ -139,8 +139,8 @@ class FedGnn(RatingGraph):
     def pushing(self, n_items: int) -> dict[str, np.ndarray]:
         """A malicious model of even dimension: all numbers are clipped, by a rating's sign.
 
-        All items are t in every entry, and A sends them to +t and -t by turns: predictions are the
-        level, and a user of one item has gradients of 2 error t or t^2 on every number.
+        All items are t in every entry, and A sends them to +t and -t alternately. Predictions are
+        the level, and a user of one item has gradients of 2 error t or t^2 on every number.
         """
         t = max(1.0, 64.0 * self.clip * self.best / self.level)
         turns = np.resize([1.0, -1.0], self.dimension)
@@ -149,39 +149,39 @@ class FedGnn(RatingGraph):
         return {"item": items, "gnn.A": layer.astype(np.float32)}
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Algorithm 1: which users are drawn in a round is chosen by ``rng``."""
+        """Runs Algorithm 1; ``rng`` draws the users of each round."""
         model: Broadcast = self.initial(interactions.n_items, rng)
         ratings = interactions.ratings
         near, n = None, interactions.n_users
-        kept, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
+        own, moments = np.zeros((n, self.dimension)), FedAdam(self.learning_rate)
         for number in range(self.rounds):
             if near is None and number * self.cohort >= self.warm_up * n:
-                near = self.neighbours(ratings, model, kept)
+                near = self.neighbours(ratings, model, own)
             users = np.sort(rng.permutation(n)[: self.cohort])
             streams = Streams.spawn(rng, len(users))
-            mine = None if near is None else near[users]
-            one = self.gradients(sparse.csr_array(ratings[users]), model, mine, kept[users])
+            received = None if near is None else near[users]
+            one = self.gradients(sparse.csr_array(ratings[users]), model, received, own[users])
             uploads = Uploads(users, self.sent(one, streams))
             yield Round(broadcast=model, uploads=uploads)
-            kept[users] -= self.user_step(one, model)
+            own[users] -= self.user_step(one, model)
             rate = (1.0 if self.server == "adam" else self.learning_rate) / len(users)
             after = {
                 name: (part - rate * uploads.components[name].total()).astype(np.float32)
                 for name, part in model.items()
             }
             model = moments.step(model, after) if self.server == "adam" else after
-        used = {**model, "kept": kept}
-        return Trained(model, used if near is None else {**used, "near": near})
+        used = {**model, "kept": own}
+        return TrainingResult(model, used if near is None else {**used, "near": near})
 
-    def messages(self, calls: Calls) -> Messages:
+    def messages(self, calls: UploadRequest) -> Messages:
         """Noisy gradients "item" (M, d), of which some rows are sent, and "gnn.A" (d, d)."""
         model = self.received(calls.broadcast, calls.profiles)
         return self.sent(self.gradients(calls.clients.ratings, model), calls.streams)
 
     def keys(self, own: NDArray[np.bool_], streams: Streams) -> Floats:
-        """A key an item, (n, M), infinite where its row is not sent, 2 of one's own.
+        """One key per item, (n, M): infinite if its row is not sent, 2 for own items.
 
-        Pseudo items have the least keys, uniform in (0, 1): their order is as they were drawn.
+        Pseudo items have the smallest keys, uniform in (0, 1), in the order of their draws.
         """
         n_items = own.shape[1]
         order = np.where(own, 2.0, streams.fold_in(_CHOICE).uniform(n_items))
@@ -198,7 +198,7 @@ class FedGnn(RatingGraph):
         return np.asarray(weight * one.hidden[owners] + one.shared[owners])
 
     def sent(self, one: Gradients, streams: Streams) -> Messages:
-        """The messages of clients with these gradients."""
+        """Messages of clients with these gradients."""
         n_items = one.own.shape[1]
         rows = np.isfinite(self.keys(one.own, streams))
         owners, ids = np.nonzero(rows)
@@ -213,5 +213,5 @@ class FedGnn(RatingGraph):
         clean = Dense(layer.astype(np.float32), Kind.GRADIENT, -1.0)
         return {
             "item": Rows(indptr, ids, item, n_items, Kind.GRADIENT, -1.0),
-            "gnn.A": Randomized(clean, noise, streams.fold_in(_LAYER)),
+            "gnn.A": RandomizedMessages(clean, noise, streams.fold_in(_LAYER)),
         }

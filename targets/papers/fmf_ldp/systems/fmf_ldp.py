@@ -1,4 +1,4 @@
-"""Federated matrix factorization that sends k one-coordinate LDP reports a round."""
+"""Federated matrix factorization with k one-coordinate LDP reports per round."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.mechanisms.parts.grid import unit
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
 from fedrec_auditor.targets.papers.fmf_ldp.systems.parts.implicit_mf import ImplicitMf
-from fedrec_auditor.targets.settings import Budget, Knob, ShareOrNone, Whole
+from fedrec_auditor.targets.settings import Budget, NoiseSetting, ShareOrNone, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DesignedPair, Population
 from fedrec_auditor.targets.systems.system import (
-    Calls,
     Messages,
     ReportDistribution,
-    Reporting,
+    ReportingSystem,
+    UploadRequest,
     received,
 )
 from fedrec_auditor.targets.transcript import Public, Uploads
@@ -36,21 +36,21 @@ _BLOCK = 1 << 19  # numbers in a block of messages
 
 
 @dataclass(frozen=True, kw_only=True)
-class FmfLdp(Reporting, ImplicitMf):
+class FmfLdp(ReportingSystem, ImplicitMf):
     """FMF-LDP: Theorem 3, epsilon for one report, is exact; "k epsilon for a user" is one round's.
 
     A client draws ``reports`` = k coordinates of its item gradient (equation 5), projects these
-    entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1,
-    equation 8). Only the drawn entries are ever computed. A training of T rounds sends k T
-    reports, so the server learns k T epsilon; the paper states no horizon. ``colluding`` is the
-    share of users who tell the server what they sent, so that nobody hides among them behind the
-    proxy; the paper has none.
+    entries to [-1, 1] and sends each as one randomized sign of magnitude B (Algorithm 1, equation
+    8). Only the drawn entries are computed. A training of T rounds sends k T reports, so that the
+    epsilon of a user against the server is k T ``epsilon``; the paper states no horizon.
+    ``colluding`` is the share of users who reveal their messages to the server, so that nobody
+    hides among them behind the proxy; the paper has none.
 
-    Where the printed text cannot be followed: the projection is elementwise, or the Bernoulli
-    rate leaves [0, 1]; the server averages over N k reports, not over N (equation 9), or the mean
-    is k times the gradient; equation 5 is an ascent direction, so line 12 of Algorithm 2 is
-    V + gamma (mean - 2 lambda V); line 14 returns X, which never leaves the devices and is not
-    part of the transcript.
+    The printed text cannot be followed in four places. The projection is elementwise, because
+    otherwise the Bernoulli rate leaves [0, 1]. The server averages over N k reports, not over N
+    (equation 9), because otherwise the mean is k times the gradient. Equation 5 is an ascent
+    direction, so that line 12 of Algorithm 2 is V + gamma (mean - 2 lambda V). Line 14 returns X,
+    which never leaves the devices and is not part of the transcript.
 
     >>> from fedrec_auditor.targets.systems.base import Population
     >>> for scoped in FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))[:2]:
@@ -59,35 +59,35 @@ class FmfLdp(Reporting, ImplicitMf):
     user / any pair / server / round 250.0
     """
 
-    epsilon: Annotated[Budget, "of one report"] = 2.5
+    epsilon: Annotated[Budget, "epsilon of one report"] = 2.5
     reports: Whole = 100
     colluding: ShareOrNone = 0.0
 
     unprotected = "fcf"
-    privacy = Knob(budgets=("epsilon",))
+    privacy = NoiseSetting(budgets=("epsilon",))
 
     @property
     def sizes(self) -> Sizes:
-        """Rounds, and reports of a user and round."""
+        """Number of rounds, and of reports per user and round."""
         return Sizes(rounds=self.rounds, reports=self.reports)
 
     @property
     def round_epsilon(self) -> float:
-        """What the reports of a user in a round cost together, k eps."""
+        """Epsilon of all reports of a user in one round, k eps."""
         return self.reports * self.epsilon
 
     @property
     def training_epsilon(self) -> float:
-        """What those of all rounds cost together, T k eps."""
+        """Epsilon of all reports of a user in all rounds, T k eps."""
         return self.rounds * self.round_epsilon
 
     @property
     def channel(self) -> ReportDistribution:
-        """The distribution of one report's bit given the projected entry."""
+        """Distribution of one report's bit given the projected entry."""
         return ReportDistribution(self.epsilon)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: a proxy strips and shuffles the reports (section 3.1.2)."""
+        """Public facts; a proxy removes senders and shuffles the reports (section 3.1.2)."""
         return replace(super().public(interactions), route=Vantage.SHUFFLED)
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
@@ -101,7 +101,7 @@ class FmfLdp(Reporting, ImplicitMf):
         if half > _LARGEST_GAME:
             raise InputError(
                 f"Expected regularization small enough for gradients to reach the projection at 1 "
-                f"with {_LARGEST_GAME} items a user, got regularization={self.regularization!r}. "
+                f"with {_LARGEST_GAME} items per user, got regularization={self.regularization!r}. "
                 "Give a smaller regularization."
             )
         return (
@@ -118,42 +118,41 @@ class FmfLdp(Reporting, ImplicitMf):
         )
 
     def corner_items(self) -> int:
-        """How many items a user must hold for ``opposite_rows`` to reach both corners, m."""
+        """Number m of items that a user needs for ``opposite_rows`` to reach both corners."""
         held, scale = 1.0 + self.alpha, (2.0 + self.alpha) / 3.0
         left = 1.0 - held / (4.0 * scale)  # 1 - a F v
         root: float = max(4.0 * math.sqrt(scale) / (held**2 * left), 16.0 * scale**1.5 / held**2)
         return max(1, math.ceil(self.regularization * self.factors * root**2 * (1 + 1e-9)))
 
-    def opposite_rows(self, n_items: int, held: int | None = None) -> NDArray[np.float64]:
+    def opposite_rows(self, n_items: int, m: int | None = None) -> NDArray[np.float64]:
         """A malicious V (n_items, F) under which two users attain Theorem 3.
 
-        The first m = ``held`` rows, by default ``corner_items()``, are v and the next m are -v in
-        every factor, the rest zero. Whoever holds the first m items solves x = a in every factor,
-        a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda), and has the gradient entries
-        (1 + alpha) (1 - a F v) a on their rows and a^2 F v on the next m, all positive; whoever
-        holds the next m has the same negated. v^2 = 3 lambda / ((2 + alpha) m F) makes the second
-        largest; both grow with sqrt(m / lambda) and exceed 1 from ``corner_items()`` on, so that
-        the projection sends the two users to opposite corners of these rows. InputError if m is
-        smaller, or the catalogue has fewer than 2 m items.
+        The first ``m`` rows, by default ``corner_items()``, are v and the next m are -v in
+        every factor; the remaining rows are zero. A user with the first m items solves x = a in
+        every factor, a = (1 + alpha) m v / ((2 + alpha) m F v^2 + lambda). The gradient entries are
+        (1 + alpha) (1 - a F v) a on the user's rows and a^2 F v on the next m, all positive. A user
+        with the next m items has the same entries negated. v^2 = 3 lambda / ((2 + alpha) m F)
+        maximises the second kind. Both kinds grow with sqrt(m / lambda) and exceed 1 from
+        ``corner_items()`` on, so that the projection sends the two users to opposite corners of
+        these rows. InputError if m is smaller, or the catalogue has fewer than 2 m items.
         """
-        least = self.corner_items()
-        m = least if held is None else held
-        if not least <= m <= n_items // 2:
+        fewest = self.corner_items()
+        m = fewest if m is None else m
+        if not fewest <= m <= n_items // 2:
             raise InputError(
-                f"Expected {least} to {n_items // 2} items a user, got {m}, for a catalogue of at "
-                f"least {2 * least}. Give more items or a smaller regularization."
+                f"Expected {fewest} to {n_items // 2} items per user, got {m}, for a catalogue of "
+                f"at least {2 * fewest}. Give more items or a smaller regularization."
             )
         v = math.sqrt(3.0 * self.regularization / ((2.0 + self.alpha) * m * self.factors))
         items = np.zeros((n_items, self.factors))
         items[:m], items[m : 2 * m] = v, -v
         return items
 
-    def messages(self, calls: Calls) -> Messages:
-        """Algorithm 1, k times a message: component "reports".
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Reports of Algorithm 1, k per message: component "reports".
 
-        Every profile is solved once, whatever ``size``. A message draws 3 k words of its own
-        stream: k coordinates, k flips, k corners. Beside the reports and a block of messages,
-        memory does not grow.
+        Every profile is solved once, for any ``size``. A message draws 3 k words of its own stream:
+        k coordinates, k flips, k corners. Memory is the reports and one block of messages.
         """
         profiles, users, streams = calls.profiles, calls.owners, calls.streams
         items = received(calls.broadcast, "items", (profiles.n_items, self.factors))
@@ -179,16 +178,11 @@ class FmfLdp(Reporting, ImplicitMf):
         return {"reports": reports}
 
     def entries(
-        self,
-        profiles: sparse.csr_array,
-        vectors: Floats,
-        items: Floats,
-        users: Ints,
-        index: Ints,
+        self, profiles: sparse.csr_array, vectors: Floats, items: Floats, users: Ints, index: Ints
     ) -> NDArray[np.float64]:
         """Entries ``index`` (flat in M x F) of the gradients of ``users``, broadcast: equation 5.
 
-        c (p - x.v_i) x_f, for these entries only; ``vectors`` (n, F) solve equation 4.
+        Only these entries c (p - x.v_i) x_f are computed; ``vectors`` (n, F) solve equation 4.
         """
         item, factor = np.divmod(index, self.factors)
         first, last = users.min(), users.max()
@@ -198,19 +192,19 @@ class FmfLdp(Reporting, ImplicitMf):
         return np.asarray(confidence * (held - predicted) * vectors[users, factor])
 
     def step(self, items: Floats, uploads: Uploads) -> NDArray[np.float64]:
-        """Equation 9 over N k reports, then Algorithm 2, line 12, with the sign of an ascent."""
+        """Next V by equation 9 over N k reports, then Algorithm 2, line 12, as an ascent."""
         return self.ascend(items, uploads.components["reports"].total() / len(uploads.users), 1.0)
 
     def report(self, n_items: int) -> OneCoordinate:
-        """One report of an entry of the gradient, of M x F."""
+        """Randomizer of one entry of the gradient, of M x F."""
         return OneCoordinate(self.epsilon, n_items * self.factors)
 
     def hidden(self, population: Population) -> int:
-        """All users but those who collude: a proxy hides nobody among these."""
+        """Number of users who do not collude; a proxy hides nobody among colluding users."""
         return anonymity_set_size(population.n_users, self.colluding)
 
     def uses(self, horizon: Horizon) -> int:
-        """Reports of a user within ``horizon``."""
+        """Number of reports of a user within ``horizon``."""
         return {
             Horizon.REPORT: 1,
             Horizon.ROUND: self.reports,

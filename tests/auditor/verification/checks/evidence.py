@@ -1,4 +1,4 @@
-"""What a check looks at, of a callable: by default as many draws as let every check look."""
+"""Evidence for checks of a callable, with enough draws by default for every check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def evidence(
     law: bool = False,
     **more: Any,
 ) -> SharedEvidence:
-    """Of ``f``; with its output probabilities, if it is a ``law``."""
+    """Evidence about ``f``, with its output probabilities if it is a ``law``."""
     return SharedEvidence(
         sampler=Sampler.of(getattr(f, "sample", f)),
         inputs=list(inputs),

@@ -1,4 +1,4 @@
-"""When a check may accuse."""
+"""Tests of the conditions under which a check accuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.verification.checks.shared_evidence import (
     FALSE_ALARM,
     ClaimUnderTest,
-    stacked,
+    stack_draws,
     words,
 )
 
@@ -23,33 +23,33 @@ def test_reach_is_what_the_clearest_event_shows(tests: int, trials: int) -> None
     just, beyond = (
         ClaimUnderTest(epsilon=reach + d, delta=0.0, tests=tests) for d in (-1e-9, 1e-9)
     )
-    assert just.refuted(trials, trials, 0, trials)
-    assert not beyond.refuted(trials, trials, 0, trials)
+    assert just.is_refuted(trials, trials, 0, trials)
+    assert not beyond.is_refuted(trials, trials, 0, trials)
 
 
 def test_limits_hold_with_the_chance_stated() -> None:
-    """All of n draws in an event of probability p has chance p^n: there the limit is p."""
+    """All n draws are in an event of probability p with probability p^n; the limit is then p."""
     claim = ClaimUnderTest(epsilon=0.0, delta=0.0, tests=4)
     assert claim.share(100, 100) ** 100 == pytest.approx(FALSE_ALARM / 4)
     assert claim.share(0, 100) == 0.0
-    assert claim.impossible(100, 100)
-    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, tests=4).impossible(100, 100)
+    assert claim.is_impossible(100, 100)
+    assert not ClaimUnderTest(epsilon=0.0, delta=0.9, tests=4).is_impossible(100, 100)
 
 
 def test_an_event_as_likely_as_the_claim_allows_is_not_refuted() -> None:
-    """Binomial counts at exactly e^epsilon, 20,000 times: none beyond a chance of 1e-6."""
+    """20,000 binomial counts at exactly e^epsilon never refute at an error of 1e-6."""
     rng = np.random.default_rng(0)
     claim = ClaimUnderTest(epsilon=1.0, delta=0.0, tests=1)
     hits, misses = rng.binomial(400, 0.8, 20_000), rng.binomial(400, 0.8 / np.e, 20_000)
     for h, m in {*zip(hits.tolist(), misses.tolist(), strict=True)}:
-        assert not claim.refuted(h, 400, m, 400)
+        assert not claim.is_refuted(h, 400, m, 400)
 
 
 def test_draws_of_different_forms_are_refused() -> None:
     with pytest.raises(InputError, match="one shape"):
-        stacked([np.zeros((4, 1)), np.zeros((4, 2))])
+        stack_draws([np.zeros((4, 1)), np.zeros((4, 2))])
     with pytest.raises(InputError):
-        stacked([np.array(["a", "b"]), np.zeros(2)])
+        stack_draws([np.array(["a", "b"]), np.zeros(2)])
 
 
 def test_words_are_short_and_plain() -> None:

@@ -1,6 +1,6 @@
-"""Inverting a sampler by running it on uniforms of one's choice.
+"""Tests of the inversion of a sampler by chosen uniforms, and of the check of low-order bits.
 
-Low-order bits: what they give away, and what an honest grid does not.
+Low-order bits reveal inputs; an honest grid does not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def laplace(x: float, rng: Rng, size: int) -> Any:
 
 
 def coarse(x: float, rng: Rng, size: int) -> Any:
-    """Made of the first 10 bits of a uniform only: all outputs can be listed."""
+    """Output by the first 10 bits of a uniform only: all outputs can be listed."""
     u = np.floor(rng.random(size) * 1024.0) / 1024.0
     return x + np.log(u + 0.5 / 1024.0)
 
@@ -53,7 +53,7 @@ def test_uniforms_are_those_asked_for() -> None:
 
 
 def test_numpys_formula_is_reproduced_to_the_last_bit() -> None:
-    """numpy's Laplace: ln(2u) below one half, -ln(2 - 2u) above, by the C library's logarithm."""
+    """numpy's Laplace is ln(2u) below 1/2 and -ln(2 - 2u) above, by the C library's logarithm."""
     found = sampler(laplace, [0.0, 1.0])
     wanted = uniforms(500)
     u = wanted * 2.0**-BITS
@@ -71,7 +71,7 @@ def test_one_output_a_call_is_inverted_as_well() -> None:
 
 @pytest.mark.parametrize("falling", [False, True])
 def test_inversion_agrees_with_the_list_of_all_outputs(falling: bool) -> None:
-    """Oracle: the 1024 outputs under either input, listed."""
+    """The oracle is the list of the 1024 outputs under each input."""
     sign = -1.0 if falling else 1.0
     found = sampler(lambda x, rng, size: sign * coarse(x, rng, size), [0.0, 0.75])
     assert found.rises is not falling
@@ -95,7 +95,7 @@ def test_what_an_input_gives_it_can_give() -> None:
 
 
 def test_neighbouring_doubles_by_brute_force() -> None:
-    """Beside an output lie doubles that no uniform makes: all uniforms near are tried."""
+    """No uniform gives the doubles next to an output: all uniforms close to it are tried."""
     found = sampler(laplace, [1.0])
     start = uniforms(40)
     outputs = np.nextafter(found.outputs(1.0, start), np.inf)
@@ -138,7 +138,7 @@ def test_other_samplers_are_not_taken_for_it(other: Any) -> None:
 
 
 def test_disorder_among_neighbours_is_no_proof() -> None:
-    """A sampler that uses its last bits for something else is monotone from afar only."""
+    """A sampler that uses its last bits otherwise is monotone on a large scale only."""
 
     def frayed(x: float, rng: Rng, size: int) -> Any:
         u = rng.random(size)
@@ -150,7 +150,7 @@ def test_disorder_among_neighbours_is_no_proof() -> None:
 
 
 def test_low_bits_that_fill_what_high_bits_leave_are_not_inverted() -> None:
-    """In order as a whole, out of order within each cell of 2^-14, where every place is reached."""
+    """Outputs are out of order within each cell of 2^-14, of which every place is reached."""
 
     def refilled(x: float, rng: Rng, size: int) -> Any:
         k = (rng.random(size) * 2.0**BITS).astype(np.int64)
@@ -168,7 +168,7 @@ PAIRS = [(0.0, 1.0), (1.0, 1.5), (0.1, 0.3)]
 
 
 def look(f: Any, inputs: Any, **more: Any) -> Check:
-    """As many draws as invert a sampler; the bits are counted of 92,000 an input at the most."""
+    """Runs the check with enough draws to invert a sampler, and to count bits of 92,000."""
     return floating_point(evidence(f, inputs, **{"samples": 4_000_000, **more}))
 
 
@@ -215,7 +215,7 @@ def torch_normal(x: float, rng: Rng, size: int) -> Any:
 
 
 def grid(*samplers: Any) -> list[Any]:
-    """The first sampler at all pairs, the others at the last; the rest is calibration."""
+    """The first sampler with all pairs, the others with the last; calibration tests the rest."""
     return [
         later(f, pair) if f is not samplers[0] and pair is not PAIRS[-1] else (f, pair)
         for f in samplers
@@ -257,7 +257,7 @@ def test_other_noise_is_refuted_by_its_lowest_bits(f: Any, inputs: Any) -> None:
 
 
 def test_inversion_sees_inputs_that_only_differ_in_the_last_place() -> None:
-    """Black-box bits do not: a Gaussian at such inputs passes, and the reason says so."""
+    """The black-box method does not: a Gaussian with such inputs passes, and the reason says so."""
     inputs = (0.0, 2.0**-30)
     assert look(numpy_laplace, inputs).status is Status.FAILED
     passed = look(numpy_normal, inputs)
@@ -298,10 +298,11 @@ def test_honest_outputs_pass(f: Any) -> None:
 
 
 def test_the_example_is_proof() -> None:
-    """The output it names is no sum of 1 and the noise of any of 40,000 uniforms around.
+    """The named output is not 1 plus the noise of any of 40,000 uniforms around it.
 
-    By numpy's formula: ln(u + u) below one half and -ln(2 - u - u) above, in this order, for 2 - u
-    is rounded there, and by the C library's logarithm, from which np.log differs in the last bit.
+    The noise is by numpy's formula: ln(u + u) below 1/2 and -ln(2 - u - u) above, in this order,
+    because 2 - u is rounded, and by the C library's logarithm, from which np.log differs in the
+    last bit.
     """
     found = look(numpy_laplace, (0.0, 1.0))
     hexadecimal = re.search(r"\((-?0x[^)]*)\)", found.reason)
@@ -317,9 +318,9 @@ def test_the_example_is_proof() -> None:
 
 
 def test_share_is_a_confidence_limit() -> None:
-    """Of fresh outputs under 0, more than the share named cannot come from 1.
+    """More fresh outputs of 0 than the stated share cannot come from 1.
 
-    Independent count: outputs below 1/2 that are no multiples of 2^-53, which 1 + noise is there.
+    The independent count is of outputs below 1/2 that are not multiples of 2^-53, as 1 + noise is.
     """
     found = look(numpy_laplace, (0.0, 1.0))
     share = re.search(r"At least ([\d.]+)%", found.reason)
@@ -342,11 +343,11 @@ def test_the_mechanisms_it_offers_are_clean(mechanism: Any, clean: bool) -> None
 
 
 def test_a_large_claim_is_refuted_by_proof_and_not_by_counting() -> None:
-    """No uniform at all is an infinite epsilon; 'never in 16,384 draws' is at most about 7."""
+    """Epsilon is infinite if no uniform exists; 'never in 16,384 draws' gives about 7 at most."""
     assert look(numpy_laplace, (0.0, 1.0), epsilon=30.0).status is Status.FAILED
     found = look(numpy_normal, (0.0, 1.0), epsilon=30.0, delta=1e-5)
     assert found.status is Status.NOT_RUN
-    assert "cannot refute" in found.reason
+    assert "too few to refute" in found.reason
 
 
 def test_delta_may_pay_for_it() -> None:
@@ -367,7 +368,7 @@ def test_vectors() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ideal_laws_are_not_accused(seed: int) -> None:
-    """Continuous outputs of one law: whatever cells are chosen, the other half has them."""
+    """Both inputs have one continuous distribution: the other half contains all selected cells."""
 
     def f(x: Any, rng: Rng, size: int) -> Any:
         return rng.normal(size=size) * (1.0 + 1e-9 * x)
@@ -377,7 +378,7 @@ def test_ideal_laws_are_not_accused(seed: int) -> None:
 
 
 def sign_of_zero(x: float, rng: Rng, size: int) -> Any:
-    """Randomized response at epsilon 3, told by the sign of a zero alone."""
+    """Randomized response at epsilon 3, whose answer is only the sign of a zero."""
     truth = rng.random(size) < 1 / (1 + np.exp(-3.0))
     return np.copysign(0.0, np.where(truth == bool(x), 1.0, -1.0))
 
@@ -393,7 +394,7 @@ def test_the_sign_of_a_zero_is_seen() -> None:
 
 
 def test_a_sign_of_zero_that_the_claim_allows_is_none() -> None:
-    """Rounding towards zero from below gives -0.0, as likely as the claim allows."""
+    """Rounding of negative numbers gives -0.0, with a probability that the claim allows."""
     for seed in range(20):
         found = look(
             lambda x, rng, size, seed=seed: np.round(x + np.random.default_rng(

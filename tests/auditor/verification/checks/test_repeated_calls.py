@@ -1,4 +1,4 @@
-"""Clocks are columns that follow the order of calls, alike for every input.
+"""Tests of clocks (columns that follow the order of calls) and of determinism.
 
 Another seed must give other outputs.
 """
@@ -16,21 +16,21 @@ from fedrec_auditor.auditor.exact.fit import Status
 from fedrec_auditor.auditor.verification.checks.repeated_calls import (
     _log_probability,
     determinism,
-    following,
+    find_clocks,
 )
 from tests.auditor.verification.checks.evidence import evidence
 from tests.specimens.randomizer import response
 
-# Who called: two inputs in turn, four outputs a call.
+# The input of each output: two inputs in turn, four outputs per call.
 PLACES = np.repeat([*[0, 1] * 33, 0], 4)
 
 
 @pytest.mark.parametrize("changes", [(40, 84), (40, 80), (42, 90), ()], ids=str)
 def test_an_epoch_is_a_clock_wherever_it_ends(changes: tuple[int, ...]) -> None:
-    """Also where it ended as often before calls of both, of which a test of ranks says nothing."""
+    """An epoch may end equally often before calls of both inputs: rank tests miss it."""
     epoch = np.searchsorted(changes, np.arange(len(PLACES)), side="right").astype(float)
     counter = np.arange(len(PLACES))
-    found = following(np.stack([epoch, counter], axis=1), PLACES)
+    found = find_clocks(np.stack([epoch, counter], axis=1), PLACES)
     assert found == ((0, 1) if changes else (1,))
 
 
@@ -39,7 +39,7 @@ def test_what_tells_the_input_is_no_clock() -> None:
     places = np.repeat(rng.integers(2, size=80), 4)
     told = places + np.arange(len(places)) // 100
     fresh = rng.integers(7, size=len(places))
-    assert following(np.stack([told, fresh], axis=1), places) == ()
+    assert find_clocks(np.stack([told, fresh], axis=1), places) == ()
 
 
 Rng = np.random.Generator
@@ -96,7 +96,7 @@ def test_a_source_of_its_own_is_no_fault() -> None:
 
 
 def test_rare_outputs_are_no_proof() -> None:
-    """At epsilon 20 nobody sees a lie; at 6 a lie or two, whose places agree now and then."""
+    """At epsilon 20 no answer is false; at 6 one or two are, sometimes at equal positions."""
     assert determinism(evidence(response(20.0), epsilon=20.0)).status is Status.NOT_RUN
     for seed in range(100):
         found = determinism(evidence(response(6.0), epsilon=6.0, samples=3840, seed=seed))
@@ -108,7 +108,7 @@ def test_constants_that_say_nothing_are_no_fault() -> None:
 
 
 def test_chance_by_counting_all_orders() -> None:
-    """Of all ways to lay out the draws of two batches, the share in which they are equal."""
+    """The probability is the share of orders of the draws in which the two batches are equal."""
     rows = np.array([[0], [1], [1], [2]])
     pool = [0, 1, 1, 2] * 2
     orders = set(itertools.permutations(pool))

@@ -1,4 +1,4 @@
-"""All checks together: names, order, seeds, and what is not run."""
+"""Tests of all checks together: names, order, seeds, and checks that are not run."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def test_honest_callables_and_mechanisms_pass() -> None:
         look(response),
         look(BitFlip.symmetric(1.0), law=True),
         look(
-            OneCoordinate(epsilon=1.0, dimension=3),
-            [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]],
-            law=True,
+            OneCoordinate(epsilon=1.0, dimension=3), [[1.0, 1.0, 1.0], [-1.0, -1.0, -1.0]], law=True
         ),
     ):
         assert not [check for check in checks if check.status is Status.FAILED]
@@ -92,7 +90,7 @@ def test_many_inputs_and_long_vectors_stay_small() -> None:
 
 @pytest.mark.parametrize("samples", [100, 1_000, 20_000])
 def test_single_calls_are_a_share_of_the_draws(samples: int) -> None:
-    """Whatever the mechanism draws, the checks call it for half of ``samples`` an input."""
+    """The checks of any mechanism draw at most half of ``samples`` per input."""
     calls = 0
 
     def noisy(x: float, rng: Rng) -> float:
@@ -114,9 +112,9 @@ def test_enough_draws_let_every_check_look_at_single_calls() -> None:
 def test_all_pairs_of_inputs_share_one_false_alarm(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a check counts is held against the claim at ``FALSE_ALARM`` over all its pairs."""
+    """All events of a check are tested at an error of ``FALSE_ALARM``, divided by its pairs."""
     held: list[int] = []
-    for asked in ("certified", "share"):
+    for asked in ("lower_bound", "share"):
         real = getattr(ClaimUnderTest, asked)
 
         def counted(claim: ClaimUnderTest, *counts: int, real: Any = real) -> float:

@@ -1,4 +1,4 @@
-"""Noise that outputs of one call, or entries of one output, have in common."""
+"""Tests of noise that is shared by outputs of one call, or by entries of one output."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_echelon_spans_what_it_is_given(vectors: list[int]) -> None:
 
 
 class Antithetic:
-    """As many calls as ``later`` draw noise, and as many more take it back."""
+    """A randomizer whose ``later`` calls draw noise, and the next ``later`` calls subtract it."""
 
     def __init__(self, later: int = 1) -> None:
         self.kept: list[Any] = []
@@ -216,7 +216,7 @@ def by_calls(f: Any) -> Check:
 
 
 def every(count: int, draw: Any) -> Any:
-    """Noise that is drawn anew only in every ``count``-th call."""
+    """A randomizer that draws new noise only in every ``count``-th call."""
     state: dict[str, Any] = {"calls": 0}
 
     def f(x: Any, rng: Rng) -> Any:
@@ -282,10 +282,10 @@ def test_calls_that_cannot_tell_pass_nothing(calls: Any) -> None:
 
 @pytest.mark.calibration
 def test_independent_calls_are_accused_as_seldom_as_is_said() -> None:
-    """At an error of 5%, of 500 sequences of independent bits."""
+    """500 sequences of independent bits are tested at an error of 5%."""
     rng = np.random.default_rng(5)
     accused = sum(
         shared_by_calls(rng.random((400, 1)) < 0.3, 0, 0.05).status is Status.FAILED
         for _ in range(500)
     )
-    assert accused <= 40  # 25 are expected: above 40 with chance 2e-3
+    assert accused <= 40  # 25 are expected; more than 40 have probability 2e-3

@@ -1,7 +1,4 @@
-"""Outputs that are possible under one input only.
-
-What answers are made of.
-"""
+"""Tests of outputs that are possible under one input only, and of the forms of answers."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ Rng = np.random.Generator
 
 
 def look(f: Any, *, samples: int = 187_500, **more: Any) -> Check:
-    """32,768 draws an input, or a thousand where its probabilities are asked."""
+    """Runs the check with 32,768 draws per input, or with a thousand for a stated distribution."""
     return support(evidence(f, samples=samples, **more))
 
 
@@ -73,7 +70,7 @@ def test_honest_supports_pass(f: Any) -> None:
 
 
 def test_rare_is_not_impossible() -> None:
-    """At epsilon 9 a lie is rarer than the draws: a large claim allows that, a small one not."""
+    """At epsilon 9 a false answer is too rare to occur; a large claim allows that."""
 
     def f(x: int, rng: Rng, size: int) -> Any:
         return np.where(rng.random(size) < 1e-9, 1 - x, x)
@@ -95,7 +92,7 @@ def test_by_distribution() -> None:
     assert by_distribution(Laplace(scale=1.0, low=0, high=1)).status is Status.PASSED
     broken = by_distribution(BitFlip.asymmetric(1.0))
     assert broken.status is Status.FAILED
-    assert "By its distribution" in broken.reason
+    assert "By the stated distribution" in broken.reason
     assert by_distribution(BitFlip.asymmetric(1.0), delta=1 - math.exp(-1)).status is Status.PASSED
 
 
@@ -108,7 +105,7 @@ def test_by_a_density_alone() -> None:
         Density(sample=lambda x, rng, size: x + rng.uniform(-2, 2, size), log_prob=log_prob)
     )
     assert found.status is Status.FAILED
-    assert "its distribution calls them impossible" in found.reason
+    assert "the stated distribution calls them impossible" in found.reason
 
 
 def lie(rng: Rng) -> bool:
@@ -156,7 +153,7 @@ def test_forms_that_tell_the_input_are_found(f: Any, word: str) -> None:
 
 
 def one_of(x: Any, rng: Rng) -> Any:
-    """Randomized response over things of different types, at epsilon 1: honest."""
+    """Honest randomized response at epsilon 1, with answers of different types."""
     truth = rng.random() < 1.0 / (1.0 + np.exp(-1.0))
     return {True: None, False: 7}[bool(x) == truth]
 
@@ -182,7 +179,7 @@ def test_honest_answers_pass(f: Any) -> None:
 
 
 def test_the_type_of_many_outputs_is_not_held_against_one() -> None:
-    """Four reports in one list are whole numbers only if all are: e^4 for a claim of 1 a report."""
+    """Four reports in a list have one type: its ratio is e^4, for a claim of 1 per report."""
 
     def f(x: float, rng: Rng, size: int) -> Any:
         kept = rng.random(size) < 1.0 / (1.0 + np.exp(-1.0))

@@ -1,4 +1,4 @@
-"""Reading in blocks is reading line by line, wherever the blocks are cut."""
+"""Reading in blocks equals reading line by line, wherever the blocks are cut."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FIELDS = st.one_of(
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    """The same bytes in blocks, cut anywhere."""
+    """The bytes in blocks, cut at these positions."""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
@@ -44,11 +44,7 @@ def file(
         return iter(pieces(data, list(cuts)))
 
     return Delimited(
-        place="t.csv",
-        read=read,
-        separator=separator,
-        width=2,
-        **{"header": False, **rest},
+        place="t.csv", read=read, separator=separator, width=2, **{"header": False, **rest}
     )
 
 
@@ -62,16 +58,11 @@ def file(
 )
 @example([("1", "2")] * 3, "::", "\r\n", False, True, [0, 3, 4, 8, 9])
 def test_blocks_give_what_lines_give(
-    rows: list[tuple[str, str]],
-    separator: str,
-    end: str,
-    last: bool,
-    header: bool,
-    cuts: list[int],
+    rows: list[tuple[str, str]], separator: str, end: str, last: bool, header: bool, cuts: list[int]
 ) -> None:
     lines = ["a" + separator + "b"] * header + [separator.join(row) for row in rows]
     one = file((end.join(lines) + end * last).encode(), separator, tuple(cuts), header=header)
-    if not last and lines[-1] == "":  # nothing after the last end of line is no line
+    if not last and lines[-1] == "":  # the text after the last line end is not a line if empty
         return
     texts: list[tuple[bytes, ...]] = []
     wholes: list[int] = []
@@ -111,18 +102,18 @@ def test_blocks_give_what_lines_give(
 def test_the_first_line_with_other_than_two_fields_is_named(
     text: str, separator: str, cuts: list[int]
 ) -> None:
-    one = file(text.encode(), separator, tuple(cuts))
+    made = file(text.encode(), separator, tuple(cuts))
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fits = [line.count(separator) == 1 and "\0" not in line for line in lines]
     if not text or text in ("\n", "\r\n"):
         with pytest.raises(InputError):
-            list(one.blocks(TEXTS))
+            list(made.blocks(TEXTS))
     elif all(fits):
-        assert sum(block.size for block in one.blocks(TEXTS)) == len(lines)
+        assert sum(block.size for block in made.blocks(TEXTS)) == len(lines)
     else:
         at = fits.index(False) + 1
         with pytest.raises(InputError, match=rf"2 fields separated by .* in t\.csv, line {at}, "):
-            list(one.blocks(TEXTS))
+            list(made.blocks(TEXTS))
 
 
 @given(
@@ -224,22 +215,17 @@ def test_a_text_is_neither_empty_nor_endless() -> None:
 
 
 class Slow(Delimited):
-    """The same reader, line by line."""
+    """A reader that always reads line by line."""
 
     def _quick(self, *_: object) -> None:
         return None
 
 
-KINDS = (
-    Column(what="user id"),
-    Column(what="rating", low=1, high=5, written=SPACED),
-    REAL,
-    "name",
-)
+KINDS = (Column(what="user id"), Column(what="rating", low=1, high=5, written=SPACED), REAL, "name")
 
 
 def outcome(one: Delimited, kind: Column | str) -> list[object] | str:
-    """What is read of two columns of one kind, or the error."""
+    """The result of reading two columns of one kind, or the error."""
 
     def read(block: Block, at: int) -> list[object]:
         values = block.words(at) if isinstance(kind, str) else block.numbers(at)
@@ -292,7 +278,7 @@ def test_pyarrow_reads_what_is_read_line_by_line(
 
 
 def test_what_is_read_lies_in_the_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that gives Python's memory back after the interpreter has ended aborts it."""
+    """A thread that releases Python's memory after the interpreter has ended aborts the process."""
     data = b"1,2\n" * 1000
     read, before, held = fast.read_csv, pa.total_allocated_bytes(), list[int]()
 

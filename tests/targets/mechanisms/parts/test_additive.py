@@ -1,4 +1,4 @@
-"""The contract's checks of vector densities and of curves catch what is broken there."""
+"""Tests that the contract's checks of densities and curves detect broken mechanisms."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Size = tuple[int, ...] | None
 
 
 class SharedNoise(VectorGaussian):
-    """The same draw in every entry: each looks right, the sum and the difference do not."""
+    """Broken: one draw for all entries. Each entry is right, their sum and difference are not."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         center = self.center(self.domain.spread(value, size))
@@ -42,7 +42,7 @@ class SharedNoise(VectorGaussian):
 
 
 class SpareEntry(VectorGaussian):
-    """Half the noise on the last entry."""
+    """Broken: half the noise on the last entry."""
 
     def randomize(self, value: ArrayLike, rng: np.random.Generator, size: Size = None) -> Any:
         out, center = super().randomize(value, rng, size), self.center(np.asarray(value))
@@ -51,7 +51,7 @@ class SpareEntry(VectorGaussian):
 
 
 class OneNormaliser(VectorGaussian):
-    """Normalised as if the vector had one entry."""
+    """Broken: normalised as if the vector had one entry."""
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
         law = super().log_prob(output, value)
@@ -59,13 +59,13 @@ class OneNormaliser(VectorGaussian):
 
 
 class OneSided(VectorGaussian):
-    """A curve for sensitivity C, which is that of adding a vector, not of replacing one."""
+    """Broken: a curve for sensitivity C, that of adding a vector instead of replacing one."""
 
     mu = property(lambda self: self.clip / self.sigma)
 
 
 class TwoSided(VectorGaussian):
-    """A curve for twice the sensitivity: safe, and not exact."""
+    """Broken: a curve for twice the sensitivity, which is valid but not exact."""
 
     mu = property(lambda self: 4 * self.clip / self.sigma)
 
@@ -89,14 +89,14 @@ def test_the_contract_catches(broken: type[VectorGaussian], law: str) -> None:
 @pytest.mark.parametrize("t", [-0.4, 0.0, 0.7, 4.0, 20.0])
 @pytest.mark.parametrize("mu", [1e-12, 1e-3, 0.99, 1.01, 30.0, 1e4, 1e8])
 def test_the_curve_is_accurate_at_any_distance(mu: float, t: float) -> None:
-    """Against the integral of phi(x + t) (1 - e^-(mu x)) over x > 0, and to 10 digits.
+    """The curve agrees to 10 digits with the integral of phi(x + t) (1 - e^-(mu x)) over x > 0.
 
     At x standard deviations beyond the point t where the loss is epsilon, it is epsilon + mu x.
     """
     epsilon = mu * (t + mu / 2)
     if epsilon < 0:
         return
-    # What rounding of epsilon alone moves t by.
+    # Change of t by the rounding of epsilon alone.
     slack = 2.0**-52 * epsilon / mu * (t + 3)
 
     def more(x: float) -> float:
@@ -139,7 +139,7 @@ def test_what_is_made_of_normal_noise_is_copied_whole(wrap: Any, noise: Any) -> 
 
 
 def test_normal_noise_adds_up_in_squares() -> None:
-    """Against what the accountant charges, and the law of the sum, which is all that counts."""
+    """Compared with the accountant's epsilon and with the distribution of the sum."""
     for many in (
         Product(Gaussian(sigma=1.5, low=0, high=1), 4),
         Repeated(Gaussian(sigma=1.5, low=0, high=1), 4),

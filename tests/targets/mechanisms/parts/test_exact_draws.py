@@ -1,4 +1,4 @@
-"""Exact coins, geometric laws and rates."""
+"""Tests of exact Bernoulli draws, geometric distributions and rates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ P_VALUE = 1e-9
 
 
 class Digits:
-    """A generator that draws the digits it is given, over and over for every output."""
+    """A generator that draws the given digits, again and again for every output."""
 
     def __init__(self, *digits: int) -> None:
         self.digits = list(digits)
@@ -40,7 +40,7 @@ class Digits:
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_a_coin_compares_every_digit_of_its_rate(rate: float) -> None:
-    """The digits of the rate itself are the first that fail; one less in the last succeeds."""
+    """A draw equal to the digits of the rate fails; a draw lower in the last digit succeeds."""
     digits, rest = [], Fraction(rate)
     while rest:
         digits.append(math.floor(rest * 2**53))

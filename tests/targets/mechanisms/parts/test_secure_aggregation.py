@@ -1,4 +1,4 @@
-"""What is left of replaced noise, against the covariance of everything that the server sees."""
+"""Tests of the remaining noise against the covariance of all messages that the server sees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shares(n: int = 10, omega: float = 0.3, masked: int = 10, replaced: int = 10
 def runs(draw: st.DrawFn) -> NoiseShares:
     n = draw(st.integers(2, 9))
     omega = draw(st.integers(5, 90)) / 100
-    # Not a rounding error above the fewest, where nothing could be taken back.
+    # Not a rounding error above the minimum, where there is no noise to take back.
     masked = draw(st.integers(math.floor((1 - omega) * n * (1 + 1e-9)) + 1, n))
     replaced = draw(st.integers(0, masked))
     return replace(
@@ -33,10 +33,11 @@ def runs(draw: st.DrawFn) -> NoiseShares:
     )
 
 
-def seen(run: NoiseShares) -> np.ndarray:
-    """Rows: the sum, every message, colluders' own draws. Columns: independent unit normals.
+def message_rows(run: NoiseShares) -> np.ndarray:
+    """Messages as rows: the sum, every message, colluders' draws. Columns: unit normals.
 
-    Two draws a survivor of round 1: (xi, xi') of the paper, (a, b) of the repaired protocol.
+    Survivors of round 1 have two draws each: (xi, xi') in the paper, (a, b) in the repaired
+    protocol.
     """
     told = run.masked if run.announced is None else run.announced
     first, second = 1 / ((1 - run.omega) * run.n_users), 1 / told
@@ -49,7 +50,7 @@ def seen(run: NoiseShares) -> np.ndarray:
 
 
 def least_squares(rows: np.ndarray) -> float:
-    """Variance of the best linear statistic of mean g, where g is in the first row only."""
+    """Variance of the best linear statistic of mean g, if only the first row has g."""
     rest = rows[1:].T
     if rest.shape[1] == 0:
         return float(rows[0] @ rows[0])
@@ -59,13 +60,13 @@ def least_squares(rows: np.ndarray) -> float:
 
 @given(runs())
 def test_the_variance_left_is_that_of_generalised_least_squares(run: NoiseShares) -> None:
-    """Everything the server and its accomplices know, draw by draw."""
-    assert least_squares(seen(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
+    """The reference uses all draws that the server and its accomplices know."""
+    assert least_squares(message_rows(run)) == pytest.approx(run.variance, rel=1e-7, abs=1e-12)
 
 
 @given(runs())
 def test_the_result_is_the_last_sum_without_what_accomplices_know(run: NoiseShares) -> None:
-    rows = seen(run)
+    rows = message_rows(run)
     total = rows[: 1 + run.replaced].sum(axis=0)
     alone = np.array([total, *rows[1 + run.replaced :]])
     assert least_squares(alone) == pytest.approx(run.claimed_variance, rel=1e-7, abs=1e-12)
@@ -74,8 +75,8 @@ def test_the_result_is_the_last_sum_without_what_accomplices_know(run: NoiseShar
 
 @given(runs(), st.integers(0, 2**32 - 1))
 def test_no_other_weights_do_better(run: NoiseShares, seed: int) -> None:
-    """Any S + sum of w_i R_i of honest messages, colluders' noise taken off, varies as much."""
-    rows, rng = seen(run), np.random.default_rng(seed)
+    """Sums S + sum of w_i R_i of honest messages, minus colluders' noise, vary at least as much."""
+    rows, rng = message_rows(run), np.random.default_rng(seed)
     honest = rows[1 + run.colluding : 1 + run.replaced]
     hidden = rows[0] * (np.arange(rows.shape[1]) >= 2 * run.colluding)
     weights = rng.normal(run.weight, rng.choice([0.0, 0.1, 1.0]), len(honest))
@@ -102,7 +103,7 @@ def test_accomplices_and_lies_never_leave_more(run: NoiseShares) -> None:
 
 @given(runs())
 def test_the_least_variance_is_least_over_all_dropouts(run: NoiseShares) -> None:
-    """Over every pair of survivors' numbers, at which the same share lies and colludes."""
+    """Search over all numbers of survivors with the same shares of lies and colluders."""
     lie = 1.0 if run.announced is None else run.announced / run.masked
     least = least_variance(
         omega=run.omega, colluding=run.colluding / run.n_users, announced=lie, repaired=run.repaired
@@ -132,8 +133,8 @@ def test_the_known_values() -> None:
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"masked": 11}, "survived"),
-        ({"replaced": 11}, "survived"),
+        ({"masked": 11}, "survivors of each"),
+        ({"replaced": 11}, "survivors of each"),
         ({"masked": 6, "replaced": 6}, "halts"),
         ({"masked": 0, "replaced": 0}, "halts"),
         ({"colluding": 10}, "colluding"),

@@ -1,4 +1,4 @@
-"""The numbers behind headings 6 to 9, and what bits that are received refute."""
+"""Tests of the numbers of headings 6 to 9, and of the refutation from received bits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedrec_auditor.accountants.statements import Horizon, Unit, Vantage, any_pair
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.neighbourhood_systems import DplcfAp
@@ -21,7 +21,7 @@ from tests.two_worlds import ReadUploads, shown
 PAPER = Paper.of("fedrec_auditor.targets.papers.dplcf")
 
 
-def of(number: str) -> tuple[Computed, ...]:
+def of(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.computed(PAPER.entry(number))
 
 
@@ -66,7 +66,7 @@ SCOPE = any_pair(Unit.INTERACTION, Vantage.SERVER, Horizon.TRAINING)
 
 
 def bit(system: FlippedKnn) -> ReadUploads:
-    """The bit for item 0, which only the user of world 0 holds; both hold item 1."""
+    """The bit for item 0, which only the user of world 0 has; both users have item 1."""
     return ReadUploads(
         system=system,
         histories=([1.0, 1.0], [0.0, 1.0]),
@@ -75,7 +75,7 @@ def bit(system: FlippedKnn) -> ReadUploads:
 
 
 def test_eighty_uploads_a_world_refute_an_epsilon_of_1() -> None:
-    """Half of them choose the rule. Ten zeros are needed, and one upload in three shows one."""
+    """Half of them select the rule. Ten zeros suffice, and one upload in three has one."""
     assert min(shown(bit(DplcfAp()), SCOPE, 80, seed=seed) for seed in range(20)) > 1.0
 
 

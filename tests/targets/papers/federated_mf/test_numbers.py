@@ -1,4 +1,4 @@
-"""Headings 21 to 28: verdicts, and the numbers by a second way."""
+"""Tests of headings 21 to 28: verdicts, and the numbers by an independent route."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedrec_auditor.accountants.theorems.conversions import convert
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.auditor.judging.catalogue import judge
 from fedrec_auditor.reports.documents.catalogue import CatalogueRow, plain_words
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.federated_mf import numbers
 from fedrec_auditor.targets.papers.federated_mf.gradients import largest, turned, unclipped
@@ -33,7 +33,7 @@ PAPER = Paper.of("fedrec_auditor.targets.papers.federated_mf")
 ONE = 2 * 5**1.5
 
 
-def of(number: str) -> tuple[Computed, ...]:
+def of(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.computed(PAPER.entry(number))
 
 

@@ -1,4 +1,4 @@
-"""FedGNN and FedPerGNN: gradients, messages, what bounds them, and what they show."""
+"""Tests of FedGNN and FedPerGNN: gradients, messages, bounds, and leakage."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_neighbours_are_the_mean_over_all_who_met_an_item_of_mine() -> None:
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
 def test_a_step_on_a_users_own_vector_never_raises_its_errors(size: float, rate: float) -> None:
-    """Of items that noise has made as large as these, too."""
+    """Also for items that noise has made this large."""
     system, rng = FedGnn(dimension=4, user_rate=rate), np.random.default_rng(2)
     model = {"item": size * rng.normal(size=(9, 4)), "gnn.A": np.eye(4)}
     near, kept = rng.normal(size=(2, 6, 4))
@@ -147,7 +147,7 @@ def test_normal_noise_of_two_deviations_adds_no_more_than_is_charged(narrow: flo
 
 
 def test_the_contract_of_batches() -> None:
-    """A user is in one batch of every epoch, and the rest waits."""
+    """A user is in one batch of every epoch; the remaining users wait."""
     run = FedPerGnn(dimension=2, batch=2, rounds=5).run(
         Interactions.of(DATA.ratings[:5].toarray()), np.random.default_rng(0)
     )
@@ -157,7 +157,7 @@ def test_the_contract_of_batches() -> None:
 
 @pytest.mark.parametrize("system", [FedGnn(dimension=2), FedPerGnn(dimension=2, batch=2)])
 def test_a_vector_of_the_user_begins_at_nothing_and_never_leaves_the_device(system: Any) -> None:
-    """The first messages are the same with it."""
+    """The first messages are the same with and without it."""
     runs = [
         replace(system, rounds=2, user_rate=rate).run(DATA, np.random.default_rng(0))
         for rate in (0.0, 0.1)
@@ -181,12 +181,12 @@ def test_pseudo_items_fall_to_the_intersection_of_three_messages() -> None:
             kept &= drawn
         shares.append(kept.sum())
     expected = 106 / (106 + np.mean(shares))
-    assert numbers.left(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
-    assert numbers.left(10677, 106, 1000, 1) == 106 / 1106
+    assert numbers.own_share(10677, 106, 1000, 3) == pytest.approx(expected, abs=0.01)
+    assert numbers.own_share(10677, 106, 1000, 1) == 106 / 1106
 
 
 def test_one_l2_norm_is_worth_much_at_delta_above_0() -> None:
-    """Entry 30e says 5.3: an entry of shift t and scale 1 is t-private, so t^2/2-concentrated."""
+    """Entry 30e states 5.3: an entry of shift t and scale 1 is t-private, so t^2/2-concentrated."""
     scope = any_pair(Unit.USER, Vantage.SERVER, Horizon.ROUND)
     found = Rdp().bound(ZCDpEvent(rho=0.5), delta=1e-6, scope=scope).epsilon
     assert 4.5 < found <= 5.3
@@ -207,7 +207,7 @@ def test_codes_without_randomness_are_read_and_keyed_hashes_are_not() -> None:
 def test_steps_of_one_norm_move_no_prediction_further() -> None:
     """The bound of entry 30f, against steps along the gradient of a prediction itself."""
     system, rng = FedPerGnn(), np.random.default_rng(0)
-    _, (four, most) = numbers.moved()
+    _, (four, largest) = numbers.moved()
     path = system.rounds * system.learning_rate * system.clip
     size = system.init_scale * math.sqrt(system.dimension)
     ends = []
@@ -220,7 +220,7 @@ def test_steps_of_one_norm_move_no_prediction_further() -> None:
         turned = np.eye(system.dimension) + path * layer / length
         hidden = turned @ (mean + path * own / length / math.sqrt(106))
         ends.append(system.best * (hidden @ (item + path * mean / length) - mean @ item))
-    assert most / 3 < max(ends) < most < four
+    assert largest / 3 < max(ends) < largest < four
 
 
 ITEMS = 4

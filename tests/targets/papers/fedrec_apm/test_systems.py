@@ -1,4 +1,4 @@
-"""The named systems of the FedRec paper, and numbers of its entries by a second way."""
+"""Tests of the named systems of the FedRec paper, and of numbers by an independent route."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy import stats
 from fedrec_auditor.accountants.verdict import Arithmetic
 from fedrec_auditor.auditor.plan.families import FAMILIES
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.federated.base import Catalogue
 from fedrec_auditor.targets.federated.learners import Mf
@@ -90,7 +90,7 @@ def test_fixed_noise_is_that_of_the_ends_of_apm() -> None:
 PAPER = Paper.of("fedrec_auditor.targets.papers.fedrec_apm")
 
 
-def of(number: str) -> tuple[Computed, ...]:
+def of(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.computed(PAPER.entry(number))
 
 
@@ -99,9 +99,10 @@ def of(number: str) -> tuple[Computed, ...]:
 def test_two_epochs_cost_no_more_than_one(
     one: float, other: float, stay: float, leave: float
 ) -> None:
-    """The densities of what is sent, the first noise and clipping integrated out.
+    """Densities of the messages, with the first noise and clipping integrated out.
 
-    The second epoch moves what the first left a share of the way to an end that the data choose.
+    The second epoch moves the result of the first a share of the way to an end that the data
+    choose.
     """
     (number,) = of("18")
     scale, x, z = 1 / 30, np.linspace(-1, 1, 81), np.linspace(-1.5, 1.5, 1501)
@@ -120,12 +121,12 @@ def test_two_epochs_cost_no_more_than_one(
 
 
 def test_the_second_epoch_reaches_the_whole_range() -> None:
-    """Trained on the user's data again: entry 18 is 30, and no less."""
+    """The second epoch trains on the user's data again: entry 18 is 30, and not less."""
     test_two_epochs_cost_no_more_than_one.hypothesis.inner_test(0.5, -0.5, 1.0, 1.0)
 
 
 def test_ages_of_three_groups_overlap() -> None:
-    """Entry 19c: whoever is over 35 and under 45 is in all three."""
+    """Entry 19c: a user over 35 and under 45 is in all three groups."""
     ages = np.arange(10, 80)
     groups = (ages < 45).astype(int) + (ages > 35) + ((ages >= 35) & (ages <= 45))
     assert groups.max() == 3

@@ -1,4 +1,4 @@
-"""The accounting of PrivRec, numbers of its entries, and messages by rows."""
+"""Tests of the accounting of PrivRec, numbers of its entries, and messages by rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.auditor.reproductions.reproduction import reproduction
 from fedrec_auditor.targets.components import Component, Dense, Kind, Rows
 from fedrec_auditor.targets.datasets.base import Attribute, Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.papers.privrec import numbers
 from fedrec_auditor.targets.papers.privrec.numbers import printed_epsilons, upper
@@ -34,7 +34,7 @@ from fedrec_auditor.targets.streams import Streams
 PAPER = Paper.of("fedrec_auditor.targets.papers.privrec")
 
 
-def of(number: str) -> tuple[Computed, ...]:
+def of(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.computed(PAPER.entry(number))
 
 
@@ -61,7 +61,7 @@ def test_a_reproduced_row_has_the_printed_figure_beside_both_bounds(
 
 
 def test_a_device_sends_the_same_whatever_its_coins() -> None:
-    """Who holds all items draws no negatives: nothing but noise could tell messages apart."""
+    """A user with all items draws no negatives: only noise could make messages differ."""
     system = DpPrivrec(embedding=4, width=32, local_epochs=1)
     held = Interactions.of(np.ones((1, 4)), name="all")
     model = system.first(held, np.random.default_rng(1))
@@ -79,7 +79,7 @@ def test_counts_of_rounds_and_users() -> None:
 
 
 def test_the_rows_that_move_are_the_users_features() -> None:
-    """What a device really sends: of each table of attributes the row of its own value alone."""
+    """Messages of a device: of each table of attributes only the row of its own value."""
     data = Synthetic(n_users=12, n_items=20, profile=6.0, tastes=3, seed=0).load()
     system = Privrec(embedding=16, width=64, local_epochs=1)
     model = system.first(data, np.random.default_rng(0))
@@ -125,7 +125,7 @@ MODEL = {
 
 
 def block(seed: int, users: int) -> tuple[dict[str, Component], dict[str, np.ndarray]]:
-    """Messages of some devices, and the same as whole tables."""
+    """Messages of some devices, and the same messages as whole tables."""
     rng = np.random.default_rng(seed)
     codes = {"age": rng.integers(0, 3, users), "sex": rng.integers(0, 2, users)}
     data = Interactions.of(

@@ -1,4 +1,4 @@
-"""Small apps of Flower: an update is the ratings, and what the server sends."""
+"""Small apps of Flower, whose update adds the ratings to the server's model."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def message_app(mods: Any = (), loader: Any = load_data, *more: Any) -> Any:
 def numpy_client(ratings: np.ndarray) -> Any:
     from flwr.client import NumPyClient
 
-    class Mine(NumPyClient):
+    class AddingClient(NumPyClient):
         def fit(self, parameters: Any, config: Any) -> Any:
             return trained(parameters, ratings), int((ratings > 0).sum()), {"loss": 0.25}
 
-    return Mine()
+    return AddingClient()
 
 
 def legacy_app(mods: Any = (), loader: Any = load_data) -> Any:

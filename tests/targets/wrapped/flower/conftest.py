@@ -9,7 +9,7 @@ REASON = "needs flwr: pip install fedrec-auditor[flower]"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what is in this folder where the package is not installed."""
+    """Skips the tests in this folder if the package is not installed."""
     if find_spec("flwr") is None:
         here = str(Path(__file__).parent)
         for item in items:

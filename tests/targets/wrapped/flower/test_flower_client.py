@@ -26,7 +26,7 @@ from tests.targets.wrapped.flower import apps
 
 
 class Lines:
-    """What is written, in order; a broadcast is written once a round."""
+    """The written lines, in order; a broadcast is written once per round."""
 
     def __init__(self) -> None:
         self.lines: list[Any] = []
@@ -254,7 +254,7 @@ def test_mods_beside_a_function_that_makes_an_app_are_refused() -> None:
         app=lambda history: apps.message_app((), lambda partition: history.dense()),
         mods=(fixedclipping_mod,),
     )
-    with pytest.raises(InputError, match=r"got a ClientApp\. Give its mods to the ClientApp"):
+    with pytest.raises(InputError, match=r"got a ClientApp\. Give the mods to the ClientApp"):
         sent(client, 1)
 
 
@@ -317,7 +317,7 @@ def test_an_update_that_flower_cannot_clip_is_told() -> None:
     from flwr.clientapp.mod import LocalDpMod
 
     client = of(apps.message_app([LocalDpMod(1.0, 2.0, 1.0, 1e-5)]))
-    with pytest.raises(InputError, match="leaves the model as it was for a history of 0"):
+    with pytest.raises(InputError, match="does not change the model for a history of 0"):
         sent(client)
 
 
@@ -419,7 +419,7 @@ def test_models_are_named() -> None:
 
 
 def test_the_message_is_that_of_a_strategy() -> None:
-    """The server of Flower itself makes the message, and ours is equal to it."""
+    """Our message equals the message of Flower's own server."""
     from flwr.app import ArrayRecord, ConfigRecord
     from flwr.serverapp.strategy import FedAvg
     from flwr.supercore.task_identity import TaskIdentity

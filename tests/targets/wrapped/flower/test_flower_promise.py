@@ -1,4 +1,4 @@
-"""What mods and strategies promise, against what their own code adds and closed formulas."""
+"""Promises of mods and strategies, compared with their own noise and with closed formulas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def judged(target: FlowerSystem) -> list[Finding]:
     exact = accounting.exact_bounds(target, CROWD)
     accountants = accounting.all_accountants()
     return [
-        accounting.evaluate(target, each, CROWD, exact=exact, accountants=accountants)
+        accounting.judge_scoped_claim(target, each, CROWD, exact=exact, accountants=accountants)
         for each in target.scoped_claims(CROWD)
     ]
 
@@ -55,7 +55,7 @@ def test_the_deployed_settings_are_refuted_and_mended() -> None:
     assert pair.verdict is Verdict.VIOLATED
     assert pair.measured.epsilon > 8e8
     assert "LocalDpMod(sensitivity=2.064)" in pair.note
-    # Of this app, whose updates nothing has been seen of, nothing is said.
+    # No update of this app has been measured, so that its claim is not tested.
     assert user.verdict is Verdict.UNSUBSTANTIATED
     scopes = [(f.scope.unit, f.scope.adjacency, f.scope.horizon) for f in (pair, user)]
     assert scopes == [
@@ -67,13 +67,13 @@ def test_the_deployed_settings_are_refuted_and_mended() -> None:
 def test_the_classical_formula_at_epsilon_10_is_worth_what_it_is() -> None:
     pair, user = judged(system(local(2.0)))
     mu = 10.0 / math.sqrt(2 * math.log(1.25e5))
-    assert delta_of(mu, 10.0) > 2.2e-5  # so the promise of 10 at 1e-5 is false, by little
+    assert delta_of(mu, 10.0) > 2.2e-5  # so the promise of 10 at 1e-5 is false by a small amount
     assert delta_of(mu, pair.measured.epsilon) == pytest.approx(1e-5, rel=1e-6)
     assert pair.measured.epsilon == pytest.approx(10.394, abs=1e-3)
     assert pair.accounted.epsilon == pytest.approx(pair.measured.epsilon, rel=1e-4)
     assert pair.verdict is Verdict.VIOLATED
     assert user.verdict is Verdict.UNSUBSTANTIATED
-    assert "it is worth 10.39, not 10" in pair.note
+    assert "its noise gives 10.39, not 10" in pair.note
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(2.064, 10.0), (2.0, 1.0), (2.0, 0.3)])
@@ -86,7 +86,7 @@ def test_what_makes_the_promise_true_is_proved(sensitivity: float, epsilon: floa
 
 @pytest.mark.parametrize("sensitivity", [1.0, 0.0])
 def test_the_clipping_norm_alone_is_not_the_sensitivity(sensitivity: float) -> None:
-    """Noise for an update that is added or removed does not hide which of two it is."""
+    """Noise that hides an added or removed update does not hide a replaced one."""
     findings = judged(system(local(sensitivity, 0.5)))
     expected = [Verdict.VIOLATED, Verdict.UNSUBSTANTIATED] if sensitivity else []
     assert [f.verdict for f in findings][: len(expected)] == expected
@@ -99,18 +99,18 @@ def test_rounds_add_up() -> None:
     assert total.scope.horizon is Horizon.TRAINING
     mu = math.sqrt(10) / math.sqrt(2 * math.log(1.25e5))
     assert delta_of(mu, total.accounted.epsilon) == pytest.approx(1e-5, rel=1e-2)
-    assert "This is what its 10 rounds add up to." in total.note
+    assert "This finding is about its 10 rounds together." in total.note
 
 
 def test_no_proof_is_credited_behind_a_mod_of_others() -> None:
-    def mine(message: Any, context: Any, call_next: Any) -> Any:
+    def own_mod(message: Any, context: Any, call_next: Any) -> Any:
         return call_next(message, context)
 
-    for mods in ((mine, local(2.0, 1.0)), (local(2.0, 1.0), mine)):
+    for mods in ((own_mod, local(2.0, 1.0)), (local(2.0, 1.0), own_mod)):
         (*_, finding) = judged(system(*mods))
-        inside = mods[0] is not mine
+        inside = mods[0] is not own_mod
         assert (finding.verdict is Verdict.CONSISTENT) == inside
-        assert ("mine may change what is sent" in system(*mods).unproved) != inside
+        assert ("own_mod may change the message" in system(*mods).unproved) != inside
 
 
 @pytest.mark.parametrize("wrong", [{"epsilon": 0.0}, {"delta": 0.0}, {"delta": 1.2}])
@@ -137,7 +137,7 @@ def test_noise_that_does_not_arrive_is_not_credited() -> None:
 
 
 def doubted(target: FlowerSystem, *rounds: list[Any]) -> tuple[FlowerSystem, str]:
-    return target.doubted(lambda count: iter(list(enumerate(rounds, 1))))
+    return target.without_refuted_proofs(lambda count: iter(list(enumerate(rounds, 1))))
 
 
 def test_noise_that_stops_or_returns_in_a_later_round_is_not_credited() -> None:
@@ -156,8 +156,8 @@ def test_noise_that_stops_or_returns_in_a_later_round_is_not_credited() -> None:
     for last, why in (
         (same, "'item' deviates by"),
         (0 * same, "'item' deviates by 0 from message to message of one history in round 4"),
-        (fresh[1], "in round 4 goes with that of round 2: it is not new"),
-        (-fresh[0], "in round 4 goes with that of round 1: it is not new"),
+        (fresh[1], "in round 4 correlates with that of round 2: it is not drawn anew"),
+        (-fresh[0], "in round 4 correlates with that of round 1: it is not drawn anew"),
     ):
         believed, said = doubted(target, *map(sent, [*fresh[:3], last]))
         assert why in said
@@ -174,7 +174,7 @@ def test_secure_aggregation_promises_no_epsilon() -> None:
     assert finding.verdict is Verdict.NO_CLAIM
     assert target.route is Vantage.AGGREGATE
     assert finding.scope.vantage is Vantage.AGGREGATE
-    assert "Its handshake is not played" in finding.note
+    assert "does not run its handshake" in finding.note
 
 
 def fixed(side: str = "Server", **more: Any) -> Any:
@@ -236,11 +236,11 @@ def test_clipping_that_a_strategy_asks_for_is_looked_for_in_the_app(
     (mod,) = clipping(side)
     wrong = clipping("Adaptive" if side == "Client" else "Client")
     for mods, missing in (
-        ([], "is among the app's mods"),
-        ([fixedclipping_mod], "is among the app's mods"),
-        (wrong, "is among the app's mods"),
-        ([local(2.0), mod], "LocalDpMod may change what is sent after it"),
-        ([fixedclipping_mod, mod], "fixedclipping_mod may change what is sent after it"),
+        ([], "is not among the app's mods"),
+        ([fixedclipping_mod], "is not among the app's mods"),
+        (wrong, "is not among the app's mods"),
+        ([local(2.0), mod], "LocalDpMod may change the message after it"),
+        ([fixedclipping_mod, mod], "fixedclipping_mod may change the message after it"),
     ):
         target = system(*mods, strategy=strategy(), equal_weights=True)
         (*_, finding) = judged(target)
@@ -254,7 +254,7 @@ def test_clipping_that_a_strategy_asks_for_is_looked_for_in_the_app(
 def test_noise_on_what_is_no_mean_proves_nothing() -> None:
     from flwr.serverapp import strategy
 
-    class Mine(strategy.FedAvg):
+    class FirstOnly(strategy.FedAvg):
         def aggregate_train(self, server_round: int, replies: Any) -> Any:
             return super().aggregate_train(server_round, list(replies)[:1])
 
@@ -263,11 +263,11 @@ def test_noise_on_what_is_no_mean_proves_nothing() -> None:
             return aggregated
 
     around = strategy.DifferentialPrivacyServerSideFixedClipping
-    for inner in (strategy.FedMedian(), strategy.FedAdam(), Mine()):
+    for inner in (strategy.FedMedian(), strategy.FedAdam(), FirstOnly()):
         assert math.isinf(total(system(strategy=around(inner, 1.5, 0.8, 10), equal_weights=True)))
     quiet = system(strategy=Quiet(strategy.FedAvg(), 1.5, 0.8, 10), equal_weights=True)
     assert math.isinf(total(quiet))
-    assert "Quiet is not DifferentialPrivacyServerSideFixedClipping of Flower" in quiet.unproved
+    assert "Quiet is not Flower's own DifferentialPrivacyServerSideFixedClipping" in quiet.unproved
 
 
 def test_namesakes_and_heirs_of_mods_prove_nothing() -> None:
@@ -292,13 +292,13 @@ def test_what_is_not_audited_is_said_beside_every_claim_and_in_the_notes() -> No
     for claims in ((), claim):
         target = system(local(2.0, 1.0), claim=claims)
         for finding in judged(target):
-            assert "What a reply holds beside its arrays" in finding.note
+            assert "A reply also has data other than its arrays" in finding.note
         full = system(local(2.0, 1.0), claim=claims, metadata=True)
-        assert claims == () or "beside its arrays" not in judged(full)[0].note
+        assert claims == () or "other than its arrays" not in judged(full)[0].note
 
 
 def test_the_count_of_clipped_updates_is_charged() -> None:
-    """A user who comes adds 1 to the count, and up to C to the sum."""
+    """An added user adds 1 to the count, and up to C to the sum."""
     found = total(system(strategy=adaptive(), rounds=1, equal_weights=True))
     spread = 40 / 20
     z = (1 - (2 * spread) ** -2) ** -0.5

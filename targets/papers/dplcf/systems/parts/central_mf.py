@@ -1,13 +1,13 @@
 """Factor models that a server trains on the interactions it collected, flipped or not.
 
-Gao et al., SIGIR 2020, section 4.1: the two centralised baselines. The server takes every uploaded
-1 for an interaction, trains, and computes the recommendations itself. The paper's grids are
-learning rate 0.001, 0.0005, 0.0001, regularization 0.001, 0.0001, 0 and 4, 8, 16 factors, its batch
-1024 and 4 negatives a positive. It does not say which optimizer ran them (Adam is assumed, as in
-the GMF paper), nor for how long, nor which of the two flips was trained on (symmetric is assumed;
+Gao et al., SIGIR 2020, section 4.1: the two centralised baselines. The server treats every uploaded
+1 as an interaction, trains, and computes the recommendations itself. The paper's grids are learning
+rate 0.001, 0.0005, 0.0001, regularization 0.001, 0.0001, 0 and 4, 8, 16 factors, with batches of
+1024 and 4 negatives per positive. It does not state the optimizer (Adam is assumed, as in the GMF
+paper), the length of the training, or the flip of the training data (symmetric is assumed;
 "asymmetric" and "none" are the other settings of ``flip``). Factors, regularization and epochs were
-picked here by HR@10 on symmetrically flipped MovieLens-100K, on the split that utility is reported
-on, and flatter it to that extent; raw bits are better off with 16 factors and 60 epochs.
+chosen here by HR@10 on symmetrically flipped MovieLens-100K, on the split on which utility is
+reported, and flatter it to that extent; raw bits do better with 16 factors and 60 epochs.
 """
 
 from __future__ import annotations
@@ -32,58 +32,58 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.collected_bits import (
     FlipBudget,
     flipper,
 )
-from fedrec_auditor.targets.settings import Factors, Knob, NotNegative, Positive, Whole
+from fedrec_auditor.targets.settings import Factors, NoiseSetting, NotNegative, Positive, Whole
 from fedrec_auditor.targets.systems.base import Model
-from fedrec_auditor.targets.systems.system import Trained
+from fedrec_auditor.targets.systems.system import TrainingResult
 from fedrec_auditor.targets.transcript import Uploads
 
 Visits = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-_CHUNK = 1 << 18  # positives sampled for at once
-_BITS = 1 << 22  # bits read at once
+_CHUNK = 1 << 18  # positives per chunk of samples
+_BITS = 1 << 22  # bits per block
 
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMf(CollectedBits):
-    """The settings and the sampling; a model says what is trained and how it scores."""
+    """Settings and sampling; a model defines the trained parameters and the scores."""
 
     flip: Flip = "symmetric"
     epsilon: FlipBudget = 1.0
     factors: Factors = 4
-    learning_rate: Annotated[Positive, "step size of Adam"] = 0.001
+    learning_rate: Annotated[Positive, "learning rate of Adam"] = 0.001
     regularization: Annotated[NotNegative, "weight of the squares of all vectors"] = 0.001
-    epochs: Annotated[Whole, "passes over what was collected"] = 30
-    batch: Annotated[Whole, "examples a step"] = 1024
-    negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
+    epochs: Annotated[Whole, "passes over the collected bits"] = 30
+    batch: Annotated[Whole, "examples per step"] = 1024
+    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
 
     learning = MappingProxyType({"factors": 16})
-    privacy = Knob(budgets=("epsilon",), off=1e6)
+    privacy = NoiseSetting(budgets=("epsilon",), off=1e6)
     init_scale = 0.01
     """Standard deviation of the first vectors, as in the GMF paper."""
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """The server's epochs over what it collected."""
+        """Sizes for the estimate of a training's cost: the server's epochs over collected bits."""
         return {"width": self.factors, "passes": self.epochs, "negatives": self.negatives}
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """The distribution of one uploaded bit; None without a flip."""
+        """Distribution of one uploaded bit; None without a flip."""
         return flipper(self.flip, self.epsilon)
 
     @abstractmethod
     def kernel(self) -> tuple[Callable[..., int], int]:
-        """The compiled loop over visits, and how many examples it makes of a positive."""
+        """Compiled loop over visits, and the number of examples that it makes of a positive."""
 
     def first(self, n_users: int, n_items: int, rng: Generator) -> dict[str, NDArray[np.float64]]:
-        """The first user vectors (n, F) and item vectors (M, F), and what else is trained."""
+        """Initial user vectors (n, F), item vectors (M, F), and further parameters."""
         return {
             name: rng.normal(scale=self.init_scale, size=(count, self.factors))
             for name, count in (("users", n_users), ("items", n_items))
         }
 
-    def learn(self, uploads: Uploads, rng: Generator) -> Trained:
-        """Train on the uploaded 1s. The whole model, users' vectors included, is its release.
+    def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
+        """Trains on the uploaded 1s. The release is the whole model, with the users' vectors.
 
-        The paper's server sends each user a list only; what is released here bounds that.
+        The paper's server sends each user only a list; this release reveals at least as much.
         """
         from fedrec_auditor.targets.papers.dplcf.systems.parts.kernels import Adam
 
@@ -104,20 +104,20 @@ class CentralMf(CollectedBits):
                 step=step,
             )
         model = {name: part.values for name, part in parts.items()}
-        return Trained(model, model)
+        return TrainingResult(model, model)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """The server's scores of users it trained on, by position; the history is not used."""
+        """The server's scores of the users in its training, by index; the history is not used."""
         vectors = model.arrays["users"][users] * model.arrays.get("weights", 1.0)
         return np.asarray(vectors @ model.arrays["items"].T)
 
 
 def visit(bits: Component, epochs: int, negatives: int, rng: Generator) -> Iterator[Visits]:
-    """Every 1 once an epoch in a new order, each with ``negatives`` of the same user's 0s.
+    """Yields every 1 once per epoch, in a new order, with ``negatives`` 0s of the same user.
 
-    In chunks of at most 2^18 positives: users (n,), positives (n,), negatives (n, k). Users whose
-    every bit is 1, or every bit 0, are left out: they have nothing to compare. Memory is 8 bytes a
-    1 and 4 bytes a 0 beside the chunk.
+    A chunk has at most 2^18 positives: users (n,), positives (n,), negatives (n, k). Users whose
+    bits are all 1 or all 0 are left out, because they have no pair to compare. Memory is 8 bytes
+    per 1 and 4 bytes per 0, and the chunk.
     """
     ones, zeros, totals, width = [], [], [], bits.shape[0]
     for part in blocks(len(bits), width, _BITS):

@@ -21,21 +21,27 @@ from fedrec_auditor.targets.mechanisms.base import Mechanism
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Identity, Product
 from fedrec_auditor.targets.mechanisms.report_mechanisms import BitFlip
 from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import neighbourhoods, pair_counts
-from fedrec_auditor.targets.settings import Knob, Range, Whole
+from fedrec_auditor.targets.settings import NoiseSetting, Range, Whole
 from fedrec_auditor.targets.systems.base import DesignedPair, Evaluation, Model, Population
-from fedrec_auditor.targets.systems.system import Calls, Messages, System, Trained, Training
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    System,
+    Training,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Public, Round, Uploads
 
 # Interaction bits that are uploaded once, flipped or not (Gao et al., SIGIR 2020, section 3.2.1).
 #
-# Every system of that paper collects the same: each device flips every bit of its interaction
-# vector (equation 3) and uploads the result. Systems differ in what the server makes of it.
+# All systems of that paper collect the same uploads: each device flips every bit of its interaction
+# vector (equation 3) and uploads the result. Systems differ in the server's use of the bits.
 
 _GAME_ITEMS = 8
 _NARROW = (Unit.BIT, Unit.INTERACTION, Unit.RATING)
 
 Flip = Annotated[
-    Literal["symmetric", "asymmetric", "none"], "which flip bits go through before they are sent"
+    Literal["symmetric", "asymmetric", "none"], "flip of the bits before they are sent"
 ]
 FlipBudget = Annotated[
     float,
@@ -45,9 +51,9 @@ FlipBudget = Annotated[
 
 
 class CollectedBits(System):
-    """What is uploaded, and what is claimed and true of it; a system says what is learnt from it.
+    """Uploads of bits, with their claims and bounds; a system defines the server's learning.
 
-    ``randomizer`` is the distribution of one uploaded bit, None where bits are sent as they are.
+    ``randomizer`` is the distribution of one uploaded bit, None if bits are sent without a flip.
     """
 
     evaluation = Evaluation(cutoffs=(2, 4, 6, 8, 10))
@@ -55,16 +61,16 @@ class CollectedBits(System):
     @property
     @abstractmethod
     def randomizer(self) -> BitFlip | None:
-        """The distribution of one uploaded bit; None where bits are sent as they are."""
+        """Distribution of one uploaded bit; None if bits are sent without a flip."""
 
     @abstractmethod
-    def learn(self, uploads: Uploads, rng: Generator) -> Trained:
-        """What the server sends out, and what scoring needs, from the uploads alone."""
+    def learn(self, uploads: Uploads, rng: Generator) -> TrainingResult:
+        """Release of the server, and the arrays for scoring, from the uploads alone."""
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
         """One flip for a bit or an interaction; all of a user's flips for the wider units.
 
-        None for what is not sent: a rating's value, an attribute.
+        None for values that are not sent: a rating's value, an attribute.
         """
         unsent = scope.unit is Unit.ATTRIBUTE or scope.is_value
         if scope.vantage is not Vantage.SERVER or unsent:
@@ -76,14 +82,14 @@ class CollectedBits(System):
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
         """The server's event in the unit of ``scope``; weaker vantages are post-processing.
 
-        Who takes part is not hidden.
+        The participation of a user is not hidden.
         """
         if scope.is_presence:
             return Identity().event()
         return self._before_server(scope, population).event()
 
     def designed_pairs(self) -> tuple[DesignedPair, ...]:
-        """Two users of a small catalogue who differ in the first item only."""
+        """Two users of a small catalogue who differ only in the first item."""
         if self.randomizer is None:
             return ()
         profiles = np.zeros((2, _GAME_ITEMS))
@@ -101,22 +107,22 @@ class CollectedBits(System):
         )
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """One upload by every user; the server learns from it and sends out the result once."""
+        """Yields one upload by every user; the server learns from it and publishes once."""
         sent = self.upload(interactions, None, rng, compute=compute)
         kept = yield Round(broadcast=None, uploads=sent)
         return self.learn(sent if kept is None else kept.uploads, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: the settings, and the distribution of a flip."""
+        """Public facts: the settings, and the distribution of a flip."""
         plain, flip = super().public(interactions), self.randomizer
         rates = {} if flip is None else {"p": flip.p, "q": flip.q}
         return replace(plain, settings={**plain.settings, **rates}, channel=flip)
 
-    def messages(self, calls: Calls) -> Messages:
-        """Equation 3 on every bit of every profile, ``size`` times over. Nothing is broadcast.
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Equation 3 on every bit of every profile, ``size`` times. Nothing is broadcast.
 
-        Component "bits", (n size, M) bool, of which the history and a seed a message are kept: the
-        flips are drawn, the same, whenever they are read.
+        Component "bits", (n size, M) bool. The history and one seed per message are stored: the
+        same flips are drawn again whenever they are read.
         """
         ratings = calls.profiles.ratings
         entries = ratings if calls.size == 1 else sparse.csr_array(ratings[calls.owners])
@@ -133,22 +139,22 @@ class CollectedBits(System):
 
 
 def flipper(kind: str, epsilon: float) -> BitFlip | None:
-    """The flip of this kind, None for "none"."""
+    """Flip of this kind; None for "none"."""
     makers = {"symmetric": BitFlip.symmetric, "asymmetric": BitFlip.asymmetric}
     return None if kind == "none" else makers[kind](epsilon)
 
 
 def first_bits(sent: Mapping[str, Component]) -> NDArray[np.float64]:
-    """The bit of the first item in each message, (n, 1)."""
+    """Bit of the first item in each message, (n, 1)."""
     bits = sent["bits"]
     return np.asarray(bits.dense(np.arange(len(bits)))[:, :1], np.float64)
 
 
 # Local collaborative filtering: the server finds neighbouring items, the device scores by them.
 #
-# The server takes the Jaccard similarity of all pairs of items from the bits that were uploaded,
-# with or without an estimate of what the flips did to them (equations 5 to 10), and sends every
-# item's neighbourhood; the device scores items by its own true history (equation 12).
+# The server computes the Jaccard similarity of all pairs of items from the uploaded bits, with or
+# without a correction for the flips (equations 5 to 10), and sends every item's neighbourhood. The
+# device scores items by its own true history (equation 12).
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,19 +167,22 @@ class ItemKnn(CollectedBits):
     neighbours: Whole = 20
 
     estimated = False
-    """Whether similarity is estimated through A^-1, or taken from the bits as they are."""
+    """Whether similarity is estimated through A^-1, instead of computed from the uploaded bits."""
 
     @property
     def printed_inverse(self) -> NDArray[np.float64] | None:
-        """The paper's A^-1 with its misprints, where a system estimates by that one."""
+        """The paper's A^-1 with its misprints, if a system uses it for the estimate; else None."""
         return None
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Pairs of items of every message, which are counted fast (``PackedCounts``)."""
+        """Sizes for the estimate of a training's cost: pairs of items of every message.
+
+        Pairs are counted fast (``PackedCounts``).
+        """
         return {"made": interactions.n_items**2 / 3000}
 
-    def learn(self, uploads: Uploads, rng: np.random.Generator) -> Trained:
-        """Every item's neighbours with their similarities; ``rng`` is not drawn from."""
+    def learn(self, uploads: Uploads, rng: np.random.Generator) -> TrainingResult:
+        """Every item's neighbours with their similarities; ``rng`` is not used."""
         flip = self.randomizer if self.estimated else None
         p, q = (1.0, 0.0) if flip is None else (flip.p, flip.q)
         both = pair_counts(uploads.components["bits"])
@@ -181,10 +190,10 @@ class ItemKnn(CollectedBits):
             both, len(uploads.users), p, q, self.neighbours, self.printed_inverse
         )
         release = {"neighbours": nearest.items, "similarity": nearest.similarity}
-        return Trained(release, {"nearest": nearest.matrix()})
+        return TrainingResult(release, {"nearest": nearest.matrix()})
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """Equation 12: the similarities of an item's neighbours that are in the user's history."""
+        """Scores of equation 12: similarities of an item's neighbours in the user's history."""
         held = interactions.ratings[users].astype(np.float64)
         held.data[:] = 1.0
         return np.asarray((held @ model.arrays["nearest"].T).toarray())
@@ -192,18 +201,21 @@ class ItemKnn(CollectedBits):
 
 @dataclass(frozen=True, kw_only=True)
 class FlippedKnn(ItemKnn):
-    """The same from flipped bits; ``epsilon`` is the budget of one interaction (Tables 2-6: 1)."""
+    """Item neighbourhoods from flipped bits.
+
+    ``epsilon`` is the budget of one interaction (Tables 2-6: 1).
+    """
 
     epsilon: FlipBudget = 1.0
 
-    privacy = Knob(budgets=("epsilon",))
+    privacy = NoiseSetting(budgets=("epsilon",))
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Which flip: "symmetric" or "asymmetric"."""
+        """Kind of the flip: "symmetric" or "asymmetric"."""
 
     @property
     def randomizer(self) -> BitFlip | None:
-        """The distribution of one uploaded bit."""
+        """Distribution of one uploaded bit."""
         return flipper(self.kind, self.epsilon)

@@ -1,4 +1,4 @@
-"""Jaccard similarities of items, by counts of bits, with the flips estimated away or not."""
+"""Jaccard similarities of items by counts of bits, with or without a correction for flips."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from scipy import sparse
 from fedrec_auditor.targets.components import Component, Ints
 from fedrec_auditor.targets.compute import blocks
 
-# How many users sent a 1 for both items of a pair, counted from bits that are packed by the word.
+# Numbers of users who sent a 1 for both items of a pair, counted from bits packed into words.
 #
-# A full table of pairs takes 4 M^2 bytes, and a product of matrices n M^2 multiplications. Packed,
-# 64 users are counted by one instruction, and only the rows that are asked for are in memory.
+# A full table of pairs takes 4 M^2 bytes, and a product of matrices n M^2 multiplications. With
+# packed bits one instruction counts 64 users, and only the requested rows are in memory.
 
-_WORDS = 512  # of a chunk of users, for each item: 4 KiB
-_BITS_AT_ONCE = 1 << 24  # bits drawn at once
+_WORDS = 512  # words per item of a chunk of users: 4 KiB
+_BITS_AT_ONCE = 1 << 24  # bits drawn per block
 
 
 class PackedCounts:
-    """The table (M, M) of pair counts, made row by row when it is read; its diagonal, of one item.
+    """Table (M, M) of pair counts, computed row by row when read; its diagonal has item counts.
 
-    ``counts[rows]`` is (len(rows), M) float32, whole numbers, exact up to 2^24 users. The packed
-    bits take n M / 8 bytes of a temporary file that is mapped, so that they leave memory where it
-    is short.
+    ``counts[rows]`` is (len(rows), M) float32, integers, exact up to 2^24 users. The packed bits
+    take n M / 8 bytes of a memory-mapped temporary file, so that they leave memory if it is short.
     """
 
     def __init__(self, bits: Component) -> None:
@@ -35,7 +34,7 @@ class PackedCounts:
         users = len(bits)
         words = min(_WORDS, max(1, -(-users // 64)))
         chunks = max(1, -(-users // (64 * words)))
-        self._file = tempfile.TemporaryFile(prefix="bits-")  # noqa: SIM115, it lives as long as we
+        self._file = tempfile.TemporaryFile(prefix="bits-")  # noqa: SIM115, it lives as long as self
         self._packed = np.memmap(self._file, np.uint8, "w+", shape=(chunks, width, 8 * words))
         self._totals = np.zeros(width, dtype=np.int64)
         step = max(64, _BITS_AT_ONCE // max(1, width) // 64 * 64)
@@ -53,7 +52,7 @@ class PackedCounts:
         return len(self._totals)
 
     def diagonal(self) -> NDArray[np.float32]:
-        """How many users sent a 1 for each item, (M,)."""
+        """Number of users who sent a 1 for each item, (M,)."""
         return self._totals.astype(np.float32)
 
     def __getitem__(self, rows: Ints) -> NDArray[np.float32]:
@@ -68,48 +67,48 @@ class PackedCounts:
 # Jaccard similarity of all pairs of items, estimated from flipped bits, and its neighbourhoods.
 #
 # Gao et al., SIGIR 2020, section 3.2.2, equations 4 to 11. The paper prints A and its inverse with
-# errors (equations 6 and 11). The right ones follow from independence: one flipped bit has
-# distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of them A = B
-# (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
+# errors (equations 6 and 11). The right matrices follow from independence: one flipped bit has the
+# distribution B = [[1-q, 1-p], [q, p]] (column: true bit, row: uploaded bit), a pair of bits has A
+# = B (x) B, and so A^-1 = B^-1 (x) B^-1 with B^-1 = 1/(p-q) [[p, -(1-p)], [-q, 1-q]].
 
 _BLOCK = 1 << 22  # numbers in one block of users or of items
 _WIDE, _WORK = 1 << 12, 5e10
-"""Items from which a table of pairs is not kept, and multiplications from which bits are packed."""
+"""Number of items, or of multiplications, from which bits are packed instead of a table stored."""
 
 
 class Counts(Protocol):
-    """How many users sent a 1 for both items of a pair: a table (M, M), or what makes its rows."""
+    """Numbers of users who sent a 1 for both items of a pair: a table (M, M), or its rows."""
 
     def __len__(self) -> int:
         """M."""
         ...
 
     def diagonal(self) -> NDArray[np.floating]:
-        """How many sent a 1 for each item, (M,)."""
+        """Number of users who sent a 1 for each item, (M,)."""
         ...
 
     def __getitem__(self, rows: Ints) -> NDArray[np.floating]:
-        """Those rows, (len(rows), M)."""
+        """The rows ``rows``, (len(rows), M)."""
         ...
 
 
 def transition(p: float, q: float) -> NDArray[np.float64]:
-    """A (4, 4): expected counts of uploaded bit pairs (00, 01, 10, 11) from those of true pairs.
+    """Matrix A (4, 4) from counts of true bit pairs (00, 01, 10, 11) to expected uploaded counts.
 
-    Equation 6 with its entries (2,1) and (3,1) mended to (1-q) q.
+    Equation 6 with its entries (2,1) and (3,1) corrected to (1-q) q.
     """
     flip: NDArray[np.float64] = np.array([[1 - q, 1 - p], [q, p]])
     return np.asarray(np.kron(flip, flip))
 
 
 def inverse_transition(p: float, q: float) -> NDArray[np.float64]:
-    """A^-1 (4, 4) in closed form, for any p != q (equation 11 mended, and not for p = 1 only)."""
+    """A^-1 (4, 4) in closed form, for any p != q (equation 11 corrected and generalised)."""
     inverse = np.array([[p, -(1 - p)], [-q, 1 - q]]) / (p - q)
     return np.asarray(np.kron(inverse, inverse))
 
 
 def printed_transition(p: float, q: float) -> NDArray[np.float64]:
-    """Equation 6 as printed: entries (2,1) and (3,1) are (1-q) p, and its columns sum to no 1."""
+    """Equation 6 as printed: entries (2,1) and (3,1) are (1-q) p, and columns do not sum to 1."""
     a, b = 1 - p, 1 - q
     return np.array(
         (
@@ -122,7 +121,7 @@ def printed_transition(p: float, q: float) -> NDArray[np.float64]:
 
 
 def printed_inverse(q: float) -> NDArray[np.float64]:
-    """Equation 11 as printed, for p = 1: rows 2 to 4 lack what a pair of bits has in common."""
+    """Equation 11 as printed, for p = 1: rows 2 to 4 lack the common count of a pair of bits."""
     c = 1 / (1 - q)
     return np.array(
         (
@@ -135,10 +134,11 @@ def printed_inverse(q: float) -> NDArray[np.float64]:
 
 
 def pair_counts(bits: Component) -> Counts:
-    """How many users sent a 1 for both items, (M, M), by blocks of users; the diagonal, for one.
+    """Number of users who sent a 1 for both items, (M, M), by blocks of users.
 
-    Whole numbers, exact up to 2^24 users. Memory is 4 M^2 bytes and one block; of many items or
-    users the bits are packed instead, and rows are counted when they are read.
+    The diagonal is for one item. The numbers are integers, exact up to 2^24 users. Memory is 4 M^2
+    bytes and one block; with many items or users the bits are packed instead, and rows are counted
+    when they are read.
     """
     (width,) = bits.shape
     if width > _WIDE or len(bits) * width**2 > _WORK:
@@ -155,12 +155,12 @@ def estimate_jaccard(
 ) -> NDArray[np.float64]:
     """Estimated similarity of the items ``rows`` to all, (len(rows), M), zero to themselves.
 
-    ``both`` are the ``pair_counts`` of ``users``. Applies equation 7 to all pairs at once: with
+    ``both`` are the ``pair_counts`` of ``users``. Equation 7 is applied to all pairs together: with
     t = (bit - q)/(p - q), row 11 of A^-1 m is the sum over users of t_i t_j, and n minus row 00 is
-    sum t_i + sum t_j less that. Noise takes the estimates out of the range of cardinalities, of
-    which the paper is silent: they are put back, an item's users into [1, n] and those of two
-    items together into [0, the smaller of either]. With p = 1, q = 0 nothing is estimated: it is
-    the similarity of the bits as they are.
+    sum t_i + sum t_j minus that sum. Noise moves the estimates out of the range of cardinalities,
+    which the paper does not mention. They are clipped: an item's users to [1, n], and those of two
+    items together to [0, the smaller of both]. With p = 1, q = 0 there is nothing to correct, and
+    the result is the similarity of the bits as they are.
     """
     every = both.diagonal().astype(np.float64)
     count = np.clip((every - users * q) / (p - q), 1, users)
@@ -174,14 +174,11 @@ def estimate_jaccard(
 
 
 def jaccard_by(
-    both: Counts,
-    users: int,
-    inverse: NDArray[np.float64],
-    rows: slice = slice(None),
+    both: Counts, users: int, inverse: NDArray[np.float64], rows: slice = slice(None)
 ) -> NDArray[np.float64]:
-    """The same by any ``inverse`` (4, 4) of A: equations 7, 9 and 10 pair by pair.
+    """Estimated similarity by any ``inverse`` (4, 4) of A: equations 7, 9 and 10 pair by pair.
 
-    Estimates out of range are put back: the union into [1, n], the intersection into [0, union].
+    Estimates out of range are clipped: the union to [1, n], the intersection to [0, union].
     """
     every = both.diagonal().astype(np.float64)
     mine = np.arange(len(both))[rows]
@@ -198,13 +195,13 @@ def jaccard_by(
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhoods:
-    """The most similar items of every item and how similar they are, both (M, size)."""
+    """The most similar items of every item, and their similarities, both (M, size)."""
 
     items: NDArray[np.int64]
     similarity: NDArray[np.float64]
 
     def matrix(self) -> sparse.csr_array:
-        """The same as a sparse (M, M): rows are items, columns their neighbours."""
+        """The similarities as a sparse (M, M) matrix: rows are items, columns their neighbours."""
         count, size = self.items.shape
         rows = np.repeat(np.arange(count), size)
         return sparse.csr_array(
@@ -222,9 +219,9 @@ def neighbourhoods(
 ) -> Neighbourhoods:
     """The ``size`` items of largest estimated similarity to every item, ties by index.
 
-    With an ``inverse`` of A, estimated by that one instead of the right one for p and q. By blocks
-    of items: memory beyond ``both`` does not grow with M^2. A catalogue of ``size`` items or fewer
-    has all others as neighbours.
+    A given ``inverse`` of A replaces the right one for p and q. The work is by blocks of items:
+    memory beyond ``both`` does not grow with M^2. In a catalogue of at most ``size`` items all
+    other items are neighbours.
     """
     size = min(size, len(both) - 1)
     items = np.empty((len(both), size), dtype=np.int64)
@@ -247,7 +244,7 @@ def _largest(values: NDArray[np.float64], size: int) -> NDArray[np.intp]:
     if size == 0:
         return np.empty((len(values), 0), dtype=np.intp)
     least = np.partition(values, -size, axis=1)[:, -size, None]
-    rows, columns = np.nonzero(values >= least)  # more than ``size`` of a row where some are equal
+    rows, columns = np.nonzero(values >= least)  # more than ``size`` per row if some are equal
     order = np.lexsort((columns, -values[rows, columns], rows))
     starts = np.searchsorted(rows, np.arange(len(values)))
     return np.asarray(columns[order][starts[:, None] + np.arange(size)])

@@ -13,14 +13,14 @@ from fedrec_auditor.targets.compiled import compiled
 
 # Minibatch Adam for two centralised factor models, compiled: BPR-MF and GMF.
 #
-# Imports numba: import this module only where a model is trained. Positives come in the order in
-# which they are visited; each brings its own negatives, and a batch is so many positives with all
-# of theirs. Gradients are means over the batch's examples; every batch ends in one step of Adam
-# (rates 0.9 and 0.999, epsilon 1e-8) on all parameters, as a deep learning library takes it.
+# This module imports numba: import it only to train a model. Positives are in the order of their
+# visits; each has its own negatives, and a batch has ``batch`` positives with all their negatives.
+# Gradients are means over the batch's examples; every batch ends in one step of Adam (rates 0.9 and
+# 0.999, epsilon 1e-8) on all parameters, as in deep learning libraries.
 #
 # ``visits`` are the users (n,), positives (n,) and negatives (n, k); ``decay`` is the weight of
 # half the squared norm of an example's vectors. The kernels update parameters in place and return
-# the step reached.
+# the number of the last step.
 
 _compiled: Any = compiled()
 _part: Any = compiled(kept=False)
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 
 class Adam(NamedTuple):
-    """Parameters with the state of their optimizer, each of their shape."""
+    """Parameters with the state of their optimizer, each array of their shape."""
 
     values: Array
     gradient: Array
@@ -37,7 +37,7 @@ class Adam(NamedTuple):
 
     @classmethod
     def start(cls, values: Array) -> Self:
-        """``values`` before the first step."""
+        """State for ``values`` before the first step."""
         return cls(values, *(np.zeros_like(values) for _ in range(3)))
 
 
@@ -56,7 +56,7 @@ def _step(adam, rate, step):  # type: ignore[no-untyped-def]
 
 @_compiled
 def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """Rendle et al. 2009: minimise -ln sigmoid(x_u . (y_i - y_j))."""
+    """Minimises -ln sigmoid(x_u . (y_i - y_j)) (Rendle et al. 2009)."""
     who, positives, negatives = visits
     x, y, dx, dy = users.values, items.values, users.gradient, items.gradient
     count, factors = negatives.shape[1], x.shape[1]
@@ -83,7 +83,10 @@ def bpr_epoch(users, items, visits, batch, rate, decay, step):  # type: ignore[n
 
 @_compiled
 def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type: ignore[no-untyped-def]
-    """He et al. 2017: the log loss of sigmoid(h . (x_u y_i)), 1 for positives; h is (1, F)."""
+    """Minimises the log loss of sigmoid(h . (x_u y_i)), 1 for positives (He et al. 2017).
+
+    h is (1, F).
+    """
     who, positives, negatives = visits
     x, y, h = users.values, items.values, weights.values
     dx, dy, dh = users.gradient, items.gradient, weights.gradient
@@ -110,11 +113,11 @@ def gmf_epoch(users, items, weights, visits, batch, rate, decay, step):  # type:
     return step
 
 
-_ROWS = 64  # rows that stay in the cache while all others pass
+_ROWS = 64  # rows that stay in the cache while the code loops over all rows
 
 
 def _population_count(context: Any, word: Any) -> Any:
-    """The number of ones in a word: an instruction of the processor's own."""
+    """Number of ones in a word, by a single instruction of the processor."""
     return types.uint64(types.uint64), lambda c, builder, signature, words: builder.ctpop(words[0])
 
 
@@ -133,7 +136,7 @@ def _both(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> np.uint64:
 def count_pairs(
     packed: NDArray[np.uint64], rows: NDArray[np.int64], found: NDArray[np.int64]
 ) -> None:
-    """Add to ``found`` (k, M) the ones that each of ``rows`` (k,) of ``packed`` (M, W) shares."""
+    """Adds to ``found`` (k, M) the ones that each of ``rows`` (k,) of ``packed`` (M, W) shares."""
     for first in range(0, rows.shape[0], _ROWS):
         last = min(first + _ROWS, rows.shape[0])
         for other in range(packed.shape[0]):

@@ -1,4 +1,4 @@
-"""Gradient descent of parties on what each holds."""
+"""Gradient descent of parties on the ratings that each holds."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from fedrec_auditor.targets.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """All users' ratings of some items: items dealt at random, or by category.
+    """All users' ratings of some items per party; items dealt at random or by category.
 
-    At random in shares of one size; where a system's ``split`` is "category", an item goes to that
-    of its own which has the fewest items, or without one to the fewest of all, one party a category
-    that has any (section 4.3).
+    Dealt at random, parties get equal shares. If a system's ``split`` is "category", there is one
+    party per category that has items (section 4.3): an item goes to the smallest of its own
+    categories, or, without a category, to the smallest of all.
     """
 
     of_users: ClassVar[bool] = False
 
-    def most(self, mf: Any, n_items: int) -> int:
-        """How many items one party holds at most."""
+    def max_items(self, mf: Any, n_items: int) -> int:
+        """Largest number of items that one party holds."""
         return -(-n_items // min(mf.parties, n_items)) if mf.split == "random" else n_items
 
     def count(self, mf: Any, interactions: Interactions) -> int:
-        """How many parties these data make: with fewer items, as many as items."""
+        """Number of parties for these data; at most the number of items."""
         few = mf.split == "random" and interactions.n_items < mf.parties
         return interactions.n_items if few else int(mf.parties)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Items of every party, ascending.
 
-        InputError for items without genres, or if the categories that have items are not as many as
+        InputError for items without genres, or if the number of categories with items differs from
         ``parties``.
         """
         if mf.split == "random":
@@ -54,7 +54,7 @@ class Items:
         if genres is None:
             raise InputError(
                 f"Expected items with genres to split by category, got none in "
-                f'{interactions.name!r}. Ask for split="random".'
+                f'{interactions.name!r}. Give split="random".'
             )
         sizes = genres.sum(axis=0)
         chosen = np.where(genres, sizes, np.where(sizes > 0, len(genres) + sizes, np.inf))
@@ -62,47 +62,48 @@ class Items:
         shares = [np.flatnonzero(own == genre) for genre in np.unique(own)]
         if len(shares) != mf.parties:
             raise InputError(
-                f"Expected one party a category that has items, {len(shares)}, got "
+                f"Expected one party per category with items, {len(shares)}, got "
                 f"parties={mf.parties!r}. Give parties={len(shares)}."
             )
         return shares
 
-    def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
+    def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
         """All users' ratings of the items ``members``, users by items."""
         return sparse.csr_array(ratings[:, members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m_k tau), as the party's own data have it.
+        """One over the ratings of an average row, 1/(m_k tau), counted on the party's own data.
 
-        Of one rating at least: a row that is drawn has one, and steps would be too long.
+        The divisor is at least one rating: every drawn row has one, and steps would be too long
+        otherwise.
         """
         return 1.0 / np.maximum(1.0, ratings / n_users)
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """All ratings of some users (``of_users``), who are dealt at random, in shares of one size."""
+    """All ratings of some users per party (``of_users``), dealt at random in equal shares."""
 
     of_users: ClassVar[bool] = True
 
-    def most(self, mf: Any, n_items: int) -> int:
-        """How many items one party holds at most: all."""
+    def max_items(self, mf: Any, n_items: int) -> int:
+        """Largest number of items that one party holds: all items."""
         return n_items
 
     def count(self, mf: Any, interactions: Interactions) -> int:
-        """How many parties these data make: with fewer users, as many as users."""
+        """Number of parties for these data; at most the number of users."""
         return min(int(mf.parties), interactions.n_users)
 
     def deal(self, mf: Any, interactions: Interactions, rng: np.random.Generator) -> Sequence[Ints]:
         """Users of every party, ascending."""
         return _dealt(interactions.n_users, self.count(mf, interactions), rng)
 
-    def held(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
+    def ratings_of(self, ratings: sparse.csr_array, members: Ints) -> sparse.csr_array:
         """All ratings of the users ``members``, users by items."""
         return sparse.csr_array(ratings[members])
 
     def step_scale(self, n_users: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row, 1/(m tau), a number that is taken as public."""
+        """One over the ratings of an average row, 1/(m tau), a number assumed public."""
         return n_users / np.maximum(1, ratings)
 
 
@@ -115,25 +116,27 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 
 # Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
 #
-# Per step: noise for every row (``table_noise``), the gradients of the ratings drawn, and the
-# projection, while a row is at hand, in compiled code (``descent_kernel``) that the tests hold to
-# plain loops. Noise is drawn in single precision, as embeddings are sent. Its low-order bits can
-# say more than the normal distribution does (Mironov 2012), which no bound of these systems covers.
+# A step has three parts: noise for every row (``table_noise``), the gradients of the drawn ratings,
+# and the projection of each row. Compiled code (``descent_kernel``) handles them row by row; tests
+# compare it with plain loops. Noise is drawn in single precision, as embeddings are sent. Its
+# low-order bits can reveal more than the normal distribution does (Mironov 2012), which no bound of
+# these systems covers.
 
 GOLDEN = (1.0 + math.sqrt(5.0)) / 2.0
-"""How far apart two users' gradients of one item are, in units of the longest."""
-_NUMBERS = 1 << 22  # of which a party draws its rows at once
+"""Largest distance of two users' gradients of one item, in units of the longest gradient."""
+_NUMBERS = 1 << 22  # random numbers with which a party draws the rows of several steps
 _Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """What bounds the gradient of a rating or a user; by default nothing does.
+    """Bounds of the gradient of a rating or a user; the defaults do not bound.
 
-    Errors u.v - x are clipped to [-``error``, ``error``]; then the joint gradient of every rating,
-    or of every user, is scaled to a norm of ``rating``, or ``user``, at most (Abadi et al. 2016,
-    Algorithm 1, lines 6 and 7). After a step, rows are projected: no entry below ``floor``, and
-    norm^2 <= ``ball``.
+    ``error``: errors u.v - x are clipped to [-error, error].
+    ``rating``, ``user``: then the joint gradient of every rating, or of every user, is scaled to at
+    most this norm (Abadi et al. 2016, Algorithm 1, lines 6 and 7).
+    ``ball``, ``floor``: after a step rows are projected to entries of at least ``floor`` and norm^2
+    of at most ``ball``.
     """
 
     error: float = math.inf
@@ -144,40 +147,41 @@ class Clipping:
 
     @classmethod
     def of_embeddings(cls, bound: float) -> Clipping:
-        """The paper's: embeddings not negative, norm^2 <= R, so that 0 <= u.v <= R (equation 6)."""
+        """The paper's clipping: embeddings >= 0, norm^2 <= R, hence 0 <= u.v <= R (equation 6)."""
         return cls(ball=bound, floor=0.0)
 
     @classmethod
     def of_errors(cls, bound: float) -> Clipping:
-        """Errors clipped to [-R, R], embeddings to norm^2 <= R, of any sign."""
+        """Errors clipped to [-R, R], and embeddings of any sign to norm^2 <= R."""
         return cls(error=bound, ball=bound)
 
     @classmethod
     def of_gradients(cls, clip: float, unit: str) -> Clipping:
-        """The joint gradient of every ``unit``, "rating" or "user", has norm ``clip`` at most."""
+        """Joint gradients of every ``unit``, "rating" or "user", scaled to a norm of ``clip``."""
         return cls(user=clip) if unit == "user" else cls(rating=clip)
 
     @property
     def replaced(self) -> float:
-        """How far another value of one rating moves the sum, in units of its removal.
+        """Largest change of the sum by another value of one rating, over that by its removal.
 
-        Where embeddings are clipped, at the same embeddings, no farther; it may turn round a
-        gradient that is scaled.
+        At equal clipped embeddings this is no more than the removal. A scaled gradient may reverse,
+        which doubles it.
         """
         return 2.0 if min(self.rating, self.user) < math.inf else 1.0
 
     def project(self, rows: Floats) -> Floats:
-        """Embeddings (n, p) after a step."""
+        """Embeddings (n, p) after a step, projected."""
         return project(rows, self.ball, self.floor)
 
     def sensitivity(self, count: int, joint: bool) -> float:
-        """How far ``count`` ratings of one user move the sum, in U and V (``joint``) or V alone.
+        """Largest change of the sum in V, or jointly in U and V, by ``count`` ratings of a user.
 
-        At norm^2 <= R and errors within [-R, R] one rating moves the gradient in u by 2 R^(3/2) at
-        most, and so that in v. Of one user's ratings those in u may add up, those in v are on
-        different rows: 2 R^(3/2) sqrt(count^2 + count) jointly, where the paper has
-        2 sqrt(2) R^(3/2) count; sqrt(count) in V alone, where it has count. Both are attained.
-        Scaled gradients have the norm of their user, or add up.
+        With norm^2 <= R and errors in [-R, R] one rating moves the gradient in u by at most 2
+        R^(3/2), and that in v by as much. The gradients in u of one user's ratings may add up;
+        those in v are in different rows. The bound is 2 R^(3/2) sqrt(count^2 + count) jointly
+        (``joint``), where the paper has 2 sqrt(2) R^(3/2) count, and 2 R^(3/2) sqrt(count) in V
+        alone, where it has count. Both bounds are attained. Scaled gradients have the norm of their
+        user, or add up.
         """
         scaled = min(self.user, self.rating * count)
         if scaled < math.inf:
@@ -187,22 +191,23 @@ class Clipping:
 
     @property
     def apart(self) -> float:
-        """How far apart the sums of any two users are, in units of ``sensitivity``.
+        """Largest distance of the sums of any two users, in units of ``sensitivity``.
 
-        With embeddings as in equation 6 the golden ratio, attained: at one item the gradients are
-        -2 e u and -2 e' u' with e = x - u.v in [-R, R]. Of one sign they are at most sqrt(2) times
-        2 R^(3/2) apart, since u.u' >= 0. Else e <= R - u.v and -e' <= u'.v; with u and u' at the
-        angles a and b from v, in units of the longest, the square of the distance is at most
-        A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B = cos b, which rises with a; and at 90 degrees
-        it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2. Shorter vectors are no farther apart. Items
-        that one user has alone add 1 each for him, and for the other; and the same with u and v
-        exchanged, in U, where two ratings of a row meet. Elsewhere twice.
+        With embeddings as in equation 6 it is the golden ratio, which is attained. At one item the
+        gradients are -2 e u and -2 e' u' with e = x - u.v in [-R, R]. If e and e' have the same
+        sign, the distance is at most sqrt(2) times 2 R^(3/2), because u.u' >= 0. Otherwise e <= R -
+        u.v and -e' <= u'.v. Let a and b be the angles of u and u' from v: in units of the longest
+        gradient, the square of the distance is at most A^2 + B^2 + 2AB cos(a - b), A = 1 - cos a, B
+        = cos b. It rises with a, and at 90 degrees it is 1 + cos^2 b + sin 2b <= (3 + sqrt 5)/2.
+        Shorter vectors are not farther apart. An item that only one of the users rated adds 1 for
+        that user. In U the same holds with u and v exchanged, if two ratings are in the same row.
+        In all other cases the distance is 2.
         """
         scaled = min(self.rating, self.user) < math.inf
         return GOLDEN if self.floor >= 0.0 and self.ball < math.inf and not scaled else 2.0
 
     def displaced(self, count: int, joint: bool) -> float:
-        """How far apart the sums of two users are who have rows of U of their own."""
+        """Largest distance of the sums of two users with different rows of U."""
         if self.apart < 2.0 and joint:
             size = math.sqrt(2.0 * count * count + self.apart**2 * count)
             return 2.0 * self.ball * math.sqrt(self.ball) * size
@@ -210,10 +215,12 @@ class Clipping:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """Ratings of many steps: step t has ``starts[t]`` to ``starts[t + 1]`` of the others.
+class StepRatings:
+    """Ratings drawn in many steps, concatenated.
 
-    ``places`` in the table's data, and ``rows`` they stand in; a step's rows ascend.
+    ``starts``: the ratings of step t begin at ``starts[t]`` and end before ``starts[t + 1]``.
+    ``places``: place of each rating in the table's data.
+    ``rows``: row of each rating; they ascend within a step.
     """
 
     starts: NDArray[np.int64]
@@ -223,8 +230,8 @@ class Drawn:
     @classmethod
     def of_rows(
         cls, ratings: sparse.csr_array, steps: NDArray[Any], chosen: NDArray[Any], count: int
-    ) -> Drawn:
-        """All ratings of the rows ``chosen``, each in its one of ``steps``, ascending."""
+    ) -> StepRatings:
+        """All ratings of the rows ``chosen``; ``steps`` is the step of each row, ascending."""
         held = np.diff(ratings.indptr)[chosen]
         before = np.concatenate([[0], np.cumsum(held)])
         inside = np.arange(before[-1]) - np.repeat(before[:-1], held)
@@ -235,7 +242,7 @@ class Drawn:
     def entries(
         self, ratings: sparse.csr_array, dtype: Any = np.float32
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Rows, columns and values of the ratings drawn."""
+        """Rows, columns and values of the drawn ratings."""
         columns, values = ratings.indices[self.places], ratings.data[self.places]
         return self.rows.astype(np.int64), columns.astype(np.int64), values.astype(dtype)
 
@@ -245,17 +252,18 @@ def gradients(
     items: Floats,
     ratings: sparse.csr_array,
     clipping: Clipping = Clipping(),
-    drawn: Drawn | None = None,
+    drawn: StepRatings | None = None,
 ) -> tuple[Floats, Floats]:
-    """Sums of 2 e v over each row, (n, p), and of 2 e u over each item, (m, p), of what is drawn.
+    """Sums of 2 e v over each row, (n, p), and of 2 e u over each item, (m, p), of drawn ratings.
 
-    -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, clipped; without ``drawn`` of all ratings.
+    These are -2 v (x - u.v) and -2 u (x - u.v) of section 4.1.1, clipped; without ``drawn`` all
+    ratings count.
     """
     from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import accumulate
 
     if drawn is None:
         rows = np.arange(ratings.shape[0])
-        drawn = Drawn.of_rows(ratings, np.zeros_like(rows), rows, 1)
+        drawn = StepRatings.of_rows(ratings, np.zeros_like(rows), rows, 1)
     of_users, of_items = np.zeros_like(users), np.zeros_like(items)
     entries = drawn.entries(ratings, users.dtype)
     accumulate(users, items, entries, of_users, of_items, astuple(clipping))
@@ -264,13 +272,17 @@ def gradients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """Steps of ``learning_rate`` falling over ``steps``, on a share ``rate`` of rows or ratings.
+    """Noisy gradient steps on sampled rows or ratings.
 
-    ``sampled`` is what a step draws: a fixed number of rows ("row"), or every "rating" or "user" by
-    itself. ``user_sigma`` and
-    ``item_sigma`` are the noise on every entry of the sums of gradients; ``langevin`` adds to it up
-    to that of Langevin dynamics at least: a step h on the sum of a batch is h rate on the whole
-    data's, with noise N(0, that). With infinite ``steps`` the learning rate stays.
+    ``learning_rate``: initial learning rate, which falls over ``steps``.
+    ``steps``: steps of the whole training; with infinitely many the learning rate is constant.
+    ``rate``: share of the rows or ratings in a step.
+    ``clipping``: bounds of the gradients.
+    ``sampled``: draws of a step: a fixed number of rows ("row"), or each "rating" or "user"
+    independently.
+    ``user_sigma``, ``item_sigma``: noise on every entry of the sums of gradients.
+    ``langevin``: whether the noise is at least that of Langevin dynamics. A step h on the sum of a
+    batch is a step h rate on the sum of all data, with noise N(0, h rate).
     """
 
     learning_rate: float
@@ -294,11 +306,12 @@ class Descent:
         first: int = 0,
         count: int,
     ) -> _Tables:
-        """New embeddings (n, p), (m, p) of a party after ``count`` steps from the ``first`` on.
+        """New embeddings (n, p), (m, p) of a party after ``count`` steps from step ``first`` on.
 
-        A step on the sum is the learning rate times ``user_scale``, or ``item_scale``, long; at 0
-        users stay. ``rng`` draws the ratings of as many steps as fit into some memory, then two
-        seeds of noise a step. InputError if the embeddings are no longer finite.
+        A step on the sum has the length of the learning rate times ``user_scale``, or
+        ``item_scale``; at 0 users do not move. ``rng`` draws the ratings of several steps together,
+        within a memory limit, then two noise seeds per step. InputError if the embeddings are no
+        longer finite.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import advance
 
@@ -329,7 +342,7 @@ class Descent:
 
         Party i has the rows ``owned[i]`` to ``owned[i + 1]`` of ``items``, to which the columns of
         its row of ``ratings`` refer. Scales are (n,). All randomness comes from the party's stream.
-        A party of one user draws its row in every step, unless units are drawn by themselves.
+        A party of one user draws its row in every step, unless units are drawn independently.
         """
         from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent_kernel import (
             advance_all,
@@ -344,28 +357,28 @@ class Descent:
         advance_all(users, items, owned.astype(np.int64), entries, steps, astuple(self.clipping))
         return self._finite(users), self._finite(items)
 
-    def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> Drawn:
-        """The ratings of ``count`` steps. Memory is some n numbers a step."""
+    def draw(self, ratings: sparse.csr_array, rng: np.random.Generator, count: int) -> StepRatings:
+        """Draws the ratings of ``count`` steps. Memory is about n numbers per step."""
         n = ratings.shape[0]
         if self.sampled == "rating":
             sizes = rng.binomial(ratings.nnz, self.rate, count)
             parts = [np.sort(rng.choice(ratings.nnz, size, replace=False)) for size in sizes]
             places = np.concatenate(parts).astype(np.int64)
             rows = np.searchsorted(ratings.indptr, places, side="right") - 1
-            return Drawn(np.cumsum([0, *sizes]), places, rows)
+            return StepRatings(np.cumsum([0, *sizes]), places, rows)
         if self.sampled == "user":
             steps, chosen = np.nonzero(rng.random((count, n)) < self.rate)
-            return Drawn.of_rows(ratings, steps, chosen, count)
+            return StepRatings.of_rows(ratings, steps, chosen, count)
         size = batch_size(n, self.rate)
         if size == 1:
             picked = rng.integers(n, size=(count, 1))
         else:
             picked = np.argpartition(rng.random((count, n)), size - 1, axis=1)[:, :size]
         chosen = np.sort(picked, axis=1).ravel()
-        return Drawn.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
+        return StepRatings.of_rows(ratings, np.repeat(np.arange(count), size), chosen, count)
 
-    def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> Drawn:
-        """Those of ``train_alone``: of the first party's steps, then of the second's, and so on."""
+    def draw_alone(self, ratings: sparse.csr_array, streams: Streams, count: int) -> StepRatings:
+        """Draws the ratings for ``train_alone``: all steps of one party after those of another."""
         n, randomness = ratings.shape[0], streams.fold_in(0)
         if self.sampled == "rating":
             counts = np.diff(ratings.indptr)
@@ -377,12 +390,12 @@ class Descent:
             order = np.argsort(rows[places] * count + step, kind="stable")
             groups = (rows[places] * count + step)[order]
             starts = np.searchsorted(groups, np.arange(n * count + 1))
-            return Drawn(starts, places[order], rows[places[order]])
+            return StepRatings(starts, places[order], rows[places[order]])
         chosen, step = np.divmod(np.arange(n * count), count)
         if self.sampled == "user":
             kept = randomness.uniform(count)[chosen, step] < self.rate
             chosen, step = chosen[kept], step[kept]
-        return Drawn.of_rows(ratings, chosen * count + step, chosen, n * count)
+        return StepRatings.of_rows(ratings, chosen * count + step, chosen, n * count)
 
     def rates(self, first: int, count: int) -> NDArray[np.float64]:
         """Learning rates of steps, (count,)."""
@@ -390,7 +403,7 @@ class Descent:
         return np.array([rate_at(step, self.steps, self.learning_rate) for step in steps])
 
     def _steps(self, sizes: NDArray[np.float64]) -> _Tables:
-        """Sizes of steps and noise on sums, (..., 2, count)."""
+        """Lengths of steps and noise on sums, (..., 2, count)."""
         sigmas = np.zeros_like(sizes) + np.array([[self.user_sigma], [self.item_sigma]])
         if self.langevin:
             least = np.divide(self.rate, sizes, out=np.zeros_like(sizes), where=sizes > 0)
@@ -401,11 +414,11 @@ class Descent:
         if not np.isfinite(table).all():
             raise InputError(
                 f"Expected a training that stays finite, got one that diverged at "
-                f"learning_rate={self.learning_rate!r}. Give a smaller one."
+                f"learning_rate={self.learning_rate!r}. Give a smaller learning_rate."
             )
         return table
 
 
 def _quantile(rate: float) -> float:
-    """Below which a standard Laplace draw lies with probability ``rate``."""
+    """Number below which a standard Laplace draw lies with probability ``rate``."""
     return float(np.log(2 * rate) if rate < 0.5 else -np.log(max(2 * (1 - rate), 1e-300)))

@@ -1,4 +1,4 @@
-"""The loops of parties' and devices' local steps, in compiled code; numba is imported with it."""
+"""Loops of the local steps of parties and devices, in compiled code; it imports numba."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _part = compiled(kept=False, fastmath=FUSED, error_model="numpy")
 
 
 _Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]
-"""Where each step's ratings start, and of every rating its row, its column and its value."""
+"""First rating of each step, and the row, column and value of every rating."""
 _Steps = tuple[NDArray[np.uint64], NDArray[np.float32], NDArray[np.float32]]
-"""Seeds, sizes and standard deviations of noise, (2, count): of steps on users, and on items."""
+"""Seeds, lengths and noise deviations of steps on users and on items, (2, count) each."""
 _Clipping = tuple[float, float, float, float, float]
 """The fields of ``Clipping``."""
 
@@ -31,7 +31,7 @@ def accumulate(
     of_items: NDArray[Any],
     clipping: _Clipping,
 ) -> None:
-    """Add the clipped gradients of ratings: their rows, which ascend, columns and values."""
+    """Adds the clipped gradients of ratings, given by rows (ascending), columns and values."""
     _accumulate(users, items, entries, of_users, of_items, clipping)
 
 
@@ -87,7 +87,7 @@ def _accumulate(
 
 @_part
 def _noise(out: NDArray[np.float32], seed: NDArray[np.uint64], sigma: np.float32) -> None:
-    """Fill a table (1, k) with noise; with zeros where ``sigma`` is 0."""
+    """Fills a table (1, k) with noise, or with zeros if ``sigma`` is 0."""
     if sigma > 0:
         normals(seed, out)
         for k in range(out.shape[1]):
@@ -104,9 +104,9 @@ def _move(
     ball: np.float32,
     floor: np.float32,
 ) -> None:
-    """A step against the slope, then entries of ``floor`` at least and norm^2 of ``ball`` at most.
+    """Steps against the slope, then projects to entries >= ``floor`` and norm^2 <= ``ball``.
 
-    Infinite bounds are none.
+    Infinite bounds do not project.
     """
     clipped = ball < np.inf or floor > -np.inf
     for j in range(len(table)):
@@ -131,9 +131,9 @@ def advance(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """Steps of one party, in place.
+    """Runs the steps of one party in place.
 
-    Users stay in steps of size 0, and without noise so do those who are not drawn.
+    Users do not move in steps of length 0; without noise, users that are not drawn do not move.
     """
     _advance(users, items, drawn, steps, clipping)
 
@@ -181,7 +181,10 @@ def advance_all(
     steps: _Steps,
     clipping: _Clipping,
 ) -> None:
-    """One party of one user, and of items ``owned[i]`` to ``owned[i + 1]``, after the other."""
+    """Runs the steps of parties of one user each, in place.
+
+    Party i has the items ``owned[i]`` to ``owned[i + 1]``.
+    """
     (starts, rows, columns, values), (seeds, sizes, sigmas) = drawn, steps
     count, one = sizes.shape[2], np.zeros(len(rows), np.int64)
     for i in range(len(users)):

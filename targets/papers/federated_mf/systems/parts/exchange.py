@@ -1,4 +1,4 @@
-"""Exchange of item matrices between parties and a server, also where parties drop out."""
+"""Exchanges of item matrices between parties and a server, also with parties that drop out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from fedrec_auditor.targets.settings import (
     check,
 )
 from fedrec_auditor.targets.streams import Streams
-from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training
+from fedrec_auditor.targets.systems.system import Messages, Training, TrainingResult, UploadRequest
 from fedrec_auditor.targets.systems.system import received as table
 from fedrec_auditor.targets.transcript import Round, Uploads
 
@@ -51,11 +51,13 @@ _Of = TypeVar("_Of")
 _START = 102  # purpose of the stream of a party of one user
 
 
-class Averaged(Exchange):
-    """T rounds of T' local steps in every party; the next model is the mean of what they send.
+class AveragedExchange(Exchange):
+    """T rounds of T' local steps in every party; the next model is the mean of the uploads.
 
-    ``shares`` says which embeddings are shared, "users" or "items", ``component`` under which name
-    they are sent. Own embeddings of a party move ``along``, as its share of all is, or stay.
+    ``shares``: the shared embeddings, "users" or "items".
+    ``component``: name of the message that carries them.
+    ``along``: whether a party's own embeddings move, by steps in proportion to its share of all
+    users or items.
     """
 
     shares: ClassVar[str]
@@ -64,14 +66,16 @@ class Averaged(Exchange):
 
     @abstractmethod
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """What the server tells all parties, of the shared embeddings as they are and began."""
+        """Broadcast of the current shared embeddings and, if needed, of the first ones."""
 
     @abstractmethod
-    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
-        """What the parties do after the last round, and what is published."""
+    def finish(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+    ) -> TrainingResult:
+        """Runs the parties' steps after the last round, and returns the published model."""
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """Every round's broadcast and all parties' messages.
+        """Yields every round's broadcast and all parties' messages.
 
         Memory beside the transcript is 2 s + 1 tables of shared embeddings.
         """
@@ -89,7 +93,8 @@ class Averaged(Exchange):
     def sent(self, mf: PartyMf, parties: list[Party], shared: Floats, number: int) -> Component:
         """Every party's version of the shared embeddings after its local steps (equations 4, 5).
 
-        A step in the party's own embeddings is as long as its share of all is, or 0.
+        A step on the party's own embeddings is shortened by its share of all users or items, or is
+        0.
         """
         out = np.empty((len(parties), *shared.shape), np.float32)
         for k, party in enumerate(parties):
@@ -106,24 +111,24 @@ class Averaged(Exchange):
         return Dense(out, Kind.MODEL)
 
     def _ordered(self, shared: _Of, own: _Of) -> tuple[_Of, _Of]:
-        """Users first, then items, of what is shared and what is not; and back."""
+        """The shared and the own part, with users first; a second call restores the order."""
         return (shared, own) if self.shares == "users" else (own, shared)
 
     def merge(
         self, mf: PartyMf, shared: Floats, sent: Component, parties: list[Party], number: int
     ) -> Floats:
-        """The next shared embeddings: the weighted mean of all versions."""
+        """Next shared embeddings: the weighted mean of all versions."""
         weights = np.array([party.weight for party in parties])
         tables = sent.dense(np.arange(len(sent)))
         return np.asarray(np.tensordot(weights, tables, 1), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class UsersAveraged(Averaged):
+class UsersAveraged(AveragedExchange):
     """Figure 3a, vertical: a message is U^(k), n x p in float32 as in Figure 2, the broadcast U.
 
-    In the end items take ``tuning`` steps alone, kappa, and both tables are published, for use in
-    public services (section 4).
+    After the last round, items take ``tuning`` steps alone (kappa), and both tables are published,
+    for use in public services (section 4).
     """
 
     tuning: int = 0
@@ -131,11 +136,13 @@ class UsersAveraged(Averaged):
     shares = component = "users"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """U as it is."""
+        """Broadcast of the current U."""
         return {"users": shared}
 
-    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
-        """Items are tuned to the last U, and both tables published."""
+    def finish(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+    ) -> TrainingResult:
+        """Tunes items to the last U, and publishes both tables."""
         items = np.empty((sum(len(party.members) for party in parties), mf.factors), np.float32)
         for party in parties:
             sizes = 0.0, party.step_scale * party.weight
@@ -143,14 +150,15 @@ class UsersAveraged(Averaged):
             tuned = party.trained(last, (shared, party.own), sizes, mf.steps, self.tuning)
             items[party.members] = tuned[1]
         release = {"users": shared, "items": items}
-        return Trained(release, release)
+        return TrainingResult(release, release)
 
-    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
-        """U^(k), (1, p).
+    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+        """The uploads U^(k), (1, p), of parties of one user each.
 
-        A party of several users sends such a table for all of them, so this is its part about one
-        if all others were not there. The broadcast has one row a profile, or one for all; it is
-        projected as embeddings are, or a malicious server could make gradients of any length.
+        A party of several users sends such a table for all of them. This is its part for one user,
+        if the other users are absent. The broadcast has one row per profile, or one row for all.
+        The party projects it as embeddings are projected, because a malicious server could
+        otherwise make gradients of any length.
         """
         sent = (calls.broadcast or {}).get("users")
         shape = calls.profiles.n_users, mf.factors
@@ -158,7 +166,7 @@ class UsersAveraged(Averaged):
             got = None if sent is None else sent.shape
             raise InputError(
                 f'Expected broadcast embeddings "users" of shape {shape}, got {got}. Send one '
-                "row a profile, in their order, or one for all."
+                "row per profile, in their order, or one row for all."
             )
         users = np.broadcast_to(sent, shape)[calls.owners].astype(np.float32)
         users = mf.descent(1).clipping.project(users)
@@ -171,11 +179,11 @@ class UsersAveraged(Averaged):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemsAveraged(Averaged):
+class ItemsAveraged(AveragedExchange):
     """Figure 3, horizontal: a message is V^(k), m x p in float32; user embeddings never leave.
 
-    In the end a party takes ``tuning`` local steps at ``tuning_rate``, their g; neither is printed
-    in the paper. The last V is published.
+    After the last round a party takes ``tuning`` local steps at ``tuning_rate``, their g; the paper
+    prints neither. The last V is published.
     """
 
     along: bool = True
@@ -185,19 +193,21 @@ class ItemsAveraged(Averaged):
     shares = component = "items"
 
     def broadcast(self, shared: Floats, first: Floats) -> dict[str, Floats]:
-        """V as it is, and as it was first."""
+        """Broadcast of the current V and of the first V."""
         return {"items": shared, "first": first}
 
-    def finish(self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats) -> Trained:
-        """Every party fine-tunes; V is published, users and the parties' own V are not."""
+    def finish(
+        self, mf: PartyMf, parties: list[Party], shared: Floats, first: Floats
+    ) -> TrainingResult:
+        """Fine-tunes every party and publishes V, but not the users and the parties' own V."""
         tuned = np.stack([self.tune(mf, party, shared) for party in parties])
-        return Trained(self.broadcast(shared, first), kept(parties, tuned))
+        return TrainingResult(self.broadcast(shared, first), prediction_tables(parties, tuned))
 
     def tune(self, mf: PartyMf, party: Party, items: Floats) -> Floats:
         """The party's own V after fine-tuning without noise; its user embeddings change, too.
 
-        On all of its ratings, untrimmed, in both embeddings with embedding clipping: user
-        embeddings are first fitted to V, then both take ``tuning`` steps.
+        Fine-tuning uses all of its ratings, untrimmed, and clips both embeddings. User embeddings
+        are first fitted to V, then both take ``tuning`` steps.
         """
         if not self.tuning:
             return items
@@ -213,11 +223,11 @@ class ItemsAveraged(Averaged):
         party.own, tuned = whole.trained(descent, (users, items), (size, size), 0, self.tuning)
         return tuned
 
-    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
-        """V^(k), (m, p).
+    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+        """The uploads V^(k), (m, p), of parties of one user each.
 
-        A party of several users adds up their gradients before the noise, so this is its message
-        if its other users had no ratings, but for the number of ratings it divides by.
+        A party of several users adds up their gradients before the noise. This is its message if
+        its other users have no ratings, except for the number of ratings by which it divides.
         """
         items, first = received(mf, calls)
 
@@ -228,18 +238,18 @@ class ItemsAveraged(Averaged):
         return {self.component: Dense(moved, Kind.MODEL)}
 
 
-class Published(Exchange):
-    """T T' local steps on both tables, then one message: U^(k) and V_k, published.
+class Publication(Exchange):
+    """T T' local steps on both tables, then one message: U^(k) and V_k, which are published.
 
-    Section 4.3: local-only parties never communicate while they train; the central baselines are
-    the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p), of which the
-    party's own rows are sent.
+    Section 4.3: local-only parties never communicate during the training; the central baselines are
+    the case of one party, s = 1. The message is "users" (n, p) and "items" (m, p); a party sends
+    only its own rows.
     """
 
     once = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """One round, in which every party publishes what it has trained by itself."""
+        """Yields one round, in which every party publishes its own trained tables."""
         parties = mf.parted(interactions, None, rng)
         n, m, p = interactions.n_users, interactions.n_items, mf.factors
         versions, items = np.empty((len(parties), n, p), np.float32), np.empty((m, p), np.float32)
@@ -260,21 +270,21 @@ class Published(Exchange):
         parts: dict[str, Component] = {"users": Dense(versions, Kind.MODEL), "items": rows}
         yield Round(broadcast=None, uploads=Uploads(np.arange(len(parties)), parts))
         arrays: dict[str, NDArray[Any]] = {"users": versions, "items": items, "owner": owner}
-        return Trained(arrays, arrays)
+        return TrainingResult(arrays, arrays)
 
-    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
-        """What the party publishes: (1, p) and (m, p)."""
+    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+        """The published tables of a party of one user: (1, p) and (m, p)."""
         users, items = mf.alone(calls, mf.steps, lambda _, part, own: drawn_alone(mf, part, own))
         return {"users": Dense(users[:, None, :], Kind.MODEL), "items": Dense(items, Kind.MODEL)}
 
 
-class Kept(Exchange):
-    """All steps of all parties from one V, between which nothing crosses, and nothing after."""
+class NoExchange(Exchange):
+    """All steps of all parties from one V, without any message."""
 
     once = True
 
     def train(self, mf: PartyMf, interactions: Interactions, rng: np.random.Generator) -> Training:
-        """One step, whatever the number of gradients."""
+        """One step without messages, for any number of gradients."""
         first = start(rng.random((interactions.n_items, mf.factors)), mf.bound, mf.spread)
         parties, items = mf.parted(interactions, first, rng), []
         with one_thread():
@@ -282,7 +292,7 @@ class Kept(Exchange):
                 party.own, own = trained_alone(mf, party, party.own, first)
                 items.append(own)
         yield None
-        return Trained(None, kept(parties, np.stack(items)))
+        return TrainingResult(None, prediction_tables(parties, np.stack(items)))
 
 
 def trained_alone(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tuple[Floats, Floats]:
@@ -292,15 +302,15 @@ def trained_alone(mf: PartyMf, party: Party, users: Floats, items: Floats) -> tu
 
 
 def drawn_alone(mf: PartyMf, ratings: sparse.csr_array, streams: Streams) -> tuple[Floats, Floats]:
-    """First embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
+    """Initial embeddings of parties of one user: of users, (n, p), and items, (n, m, p)."""
     (n, m), p = ratings.shape, mf.factors
     uniform = streams.fold_in(_START).uniform((m + 1) * p).reshape(n, m + 1, p)
     rows = start(uniform, mf.bound, mf.spread)
     return rows[:, m], rows[:, :m]
 
 
-def received(mf: PartyMf, calls: Calls) -> tuple[Floats, Floats]:
-    """V as it is, and as it was first, to which user embeddings are pre-trained."""
+def received(mf: PartyMf, calls: UploadRequest) -> tuple[Floats, Floats]:
+    """The broadcast V, and the first V, to which user embeddings are pre-trained."""
     shape, sent = (calls.profiles.n_items, mf.factors), calls.broadcast or {}
     items = table(sent, "items", shape).astype(np.float32)
     first = table(sent, "first", shape).astype(np.float32) if "first" in sent else items
@@ -308,14 +318,14 @@ def received(mf: PartyMf, calls: Calls) -> tuple[Floats, Floats]:
 
 
 def fitted(mf: PartyMf, full: sparse.csr_array, first: Floats, streams: Streams) -> Floats:
-    """First user embeddings of parties of one user each."""
+    """Initial user embeddings of parties of one user each."""
     if mf.pretrained:
         return fit_users(full, first, bound=mf.bound, steps=mf.pretrained)
     return start(streams.fold_in(_START).uniform(mf.factors), mf.bound, mf.spread)
 
 
-def kept(parties: list[Party], items: Floats) -> dict[str, Any]:
-    """What users and parties predict with: ``items`` (s, m, p) are the parties' own V."""
+def prediction_tables(parties: list[Party], items: Floats) -> dict[str, Any]:
+    """Embeddings for prediction by users and parties; ``items`` (s, m, p) are their own V."""
     n, p = sum(len(party.members) for party in parties), items.shape[2]
     users, home = np.empty((n, p), np.float32), np.empty(n, np.int64)
     for k, party in enumerate(parties):
@@ -324,26 +334,26 @@ def kept(parties: list[Party], items: Floats) -> dict[str, Any]:
 
 
 Doubles = NDArray[np.float64]
-_CELLS = 8192  # of mu^2 in one round, rounded down
-_BULK = 12.0  # standard deviations of a number of survivors that are looked at
-_NOISE = 1e-13  # probability that a Fourier transform may have made up
+_CELLS = 8192  # cells of mu^2 in one round, rounded down
+_BULK = 12.0  # range of the numbers of survivors, in standard deviations
+_NOISE = 1e-13  # probability that may be an error of the Fourier transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropouts(Checked):
     """``count`` rounds of ``NoiseReplacement`` in which every device may drop out, twice.
 
-    Each of the honest devices, the one asked about too, leaves with probability ``dropout``
-    before round 1, and with the same before round 2 if it is still there; ``colluding`` others do
-    not.
-    A round that at most (1 - omega) n survive halts. The server knows who survived and tells
-    ``overstated`` times their number. Who does is independent of all data, so the curve is the
-    mean, over all survivors of all rounds, of that of a Gaussian whose mu^2 is the sum of those of
-    the rounds that the device survived. It is computed from below: mu^2 of a round is rounded down
-    by 1/8192 of its largest value, and survivors' numbers 12 standard deviations off are left out.
+    Each honest device, also the device of the value, drops out with probability ``dropout`` before
+    round 1, and a survivor with the same probability before round 2; ``colluding`` other devices
+    never do. A round with at most (1 - omega) n survivors halts. The server knows the survivors and
+    announces ``overstated`` times their number. Survival is independent of all data. Given the
+    survivors, the curve is that of a Gaussian whose mu^2 is the sum over the rounds that the device
+    survived, and delta is the mean of these curves. It is computed from below: mu^2 of a round is
+    rounded down by 1/8192 of its largest value, and numbers of survivors beyond 12 standard
+    deviations are left out.
 
-    An output is a row [m, r, S, sum of R_i] a round, of honest messages, and zeros where the device
-    was not in the sum. The value is as in ``NoiseReplacement``.
+    An output has one row [m, r, S, sum of R_i] per round, of honest messages, with zeros if the
+    device was not in the sum. The value is as in ``NoiseReplacement``.
     """
 
     sigma: AboveZero
@@ -360,24 +370,25 @@ class Dropouts(Checked):
         check(self)
         if self.colluding >= self.n_users:
             raise InputError(
-                f"Expected colluding in [0, n_users), got colluding={self.colluding!r}."
+                f"Expected colluding in [0, n_users), got colluding={self.colluding!r}. Give fewer."
             )
-        self._least()
+        self._min_variance()
 
     @property
     def domain(self) -> Domain:
-        """One number in [0, sensitivity]."""
+        """A number in [0, sensitivity]."""
         return Domain(low=0.0, high=self.sensitivity)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """(count, 4): a row [m, r, S, sum of R_i] a round."""
+        """Shape (count, 4): one row [m, r, S, sum of R_i] per round."""
         return (self.count, 4)
 
     def survivors(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Doubles]:
         """Numbers m and r of a round in which the device is in the sum, and their probabilities.
 
-        They add up to the probability that it is, but for what is left out.
+        The probabilities sum to that of the device being in the sum, minus those of omitted
+        numbers.
         """
         stays, others = 1.0 - self.dropout, self.n_users - 1 - self.colluding
         m = 1 + self.colluding + _bulk(others, stays)
@@ -390,7 +401,7 @@ class Dropouts(Checked):
         return masked[seen], honest[seen] + self.colluding, probability[seen]
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Run all rounds; float64 (*size, count, 4)."""
+        """Runs all rounds; float64 (*size, count, 4)."""
         values = np.asarray(self.domain.spread(value, size), dtype=np.float64)
         masked, replaced, probability = self.survivors()
         edges = np.cumsum(probability)
@@ -411,7 +422,7 @@ class Dropouts(Checked):
         return np.asarray(np.where(there[..., None], np.stack(rows, axis=-1), 0.0))
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> Doubles:
-        """Log-probability of who survived, and log-density of both sums given that."""
+        """Log-probability of the survivors, plus the log-density of both sums given them."""
         out, gradient = np.asarray(output, dtype=np.float64), self.domain.check(value)
         masked, replaced, probability = self.survivors()
         table = {(m, r): p for m, r, p in zip(masked, replaced, probability, strict=True)}
@@ -434,11 +445,11 @@ class Dropouts(Checked):
             return np.asarray((np.log(known) + np.where(there, density, 0.0)).sum(axis=-1))
 
     def worst_case(self) -> WorstCase | None:
-        """None: the log-ratio has no bound."""
+        """None, because the log-ratio has no bound."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """The mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
+        """Mean of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), from below."""
         squares, probability = _totals(self)
         mu = np.sqrt(squares)
         near = ndtr(mu / 2.0 - epsilon / mu)
@@ -446,15 +457,15 @@ class Dropouts(Checked):
         return float(probability @ np.maximum(near - far, 0.0))
 
     def event(self) -> dp.DpEvent:
-        """Gaussians at the worst dropouts for which a round goes on."""
-        left = self._least()
+        """Gaussians at the worst dropouts with which a round continues."""
+        left = self._min_variance()
         if left == 0.0:
             return dp.NonPrivateDpEvent()
         one = dp.GaussianDpEvent(self.sigma * math.sqrt(left) / self.sensitivity)
         return dp.SelfComposedDpEvent(one, self.count)
 
     def squares(self) -> tuple[Doubles, Doubles]:
-        """mu^2 of a round in which the device is in the sum, and the probabilities."""
+        """Values of mu^2 of a round in which the device is in the sum, and their probabilities."""
         masked, replaced, probability = self.survivors()
         zeta1, zeta2 = self._zetas(masked)
         honest = replaced - self.colluding
@@ -466,7 +477,7 @@ class Dropouts(Checked):
         told = np.rint(self.overstated * masked)
         return 1.0 / ((1.0 - self.omega) * self.n_users), np.asarray(1.0 / told)
 
-    def _least(self) -> float:
+    def _min_variance(self) -> float:
         return least_variance(
             omega=self.omega,
             colluding=self.colluding / self.n_users,
@@ -483,7 +494,7 @@ def _bulk(trials: int, rate: float) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=16)
 def _totals(rounds: Dropouts) -> tuple[Doubles, Doubles]:
-    """The sum of mu^2 over all rounds, above 0, and its distribution, from below."""
+    """Positive sums of mu^2 over all rounds and their probabilities, both from below."""
     squares, probability = rounds.squares()
     step = float(squares.max()) / _CELLS if len(squares) else 1.0
     cells = (squares / step).astype(np.int64)

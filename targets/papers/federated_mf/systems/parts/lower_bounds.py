@@ -1,4 +1,4 @@
-"""Lower bounds on the epsilon of a training, by two neighbouring data sets."""
+"""Lower bounds of the epsilon of a training, from two neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ from fedrec_auditor.targets.settings import Checked, Probability, check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtLeast(Checked):
-    """``mechanism`` in a share of the runs that the adversary knows, and up to rare accidents.
+    """Lower bound of a system that follows ``mechanism`` in most of its runs.
 
-    The system follows ``mechanism`` in a part of its runs, of probability ``share`` whatever the
-    value, which the adversary can tell from the others. Of these runs, those with the value differ
-    from it with probability ``given_away`` at most, those without with ``mistaken``. So where
-    P(S) - e^eps Q(S) is the divergence of the mechanism, the system has at least
+    ``mechanism``: the mechanism; its curve must be for presence of the value against absence.
+    ``share``: probability, for every value, of the runs that follow it; the adversary can
+    distinguish these runs from the others.
+    ``given_away``: largest probability of a deviation in such a run with the value.
+    ``mistaken``: largest probability of a deviation in such a run without the value.
+
+    If P(S) - e^eps Q(S) is the divergence of the mechanism, that of the system is at least
 
         share (P(S) - e^eps Q(S)) - given_away - e^eps mistaken.
 
-    Everything else is the mechanism's own. Its curve must be that of the value's presence against
-    its absence.
+    All other properties are those of ``mechanism``.
     """
 
     mechanism: Mechanism
@@ -56,7 +58,7 @@ class AtLeast(Checked):
         check(self)
         if not isinstance(self.mechanism, PrivacyCurve):
             raise InputError(
-                f"Expected a mechanism that knows its curve, got {self.mechanism}. Ask for delta 0."
+                f"Expected a mechanism with a privacy curve, got {self.mechanism}. Use delta 0."
             )
 
     @property
@@ -70,19 +72,19 @@ class AtLeast(Checked):
         return self.mechanism.output_shape
 
     def randomize(self, value: ArrayLike, rng: Generator, size: Size = None) -> NDArray[Any]:
-        """Draw outputs of ``mechanism``, (*size, *output_shape)."""
+        """Draws outputs of ``mechanism``, (*size, *output_shape)."""
         return self.mechanism.randomize(value, rng, size)
 
     def log_prob(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Log-density of ``mechanism``, which ignores the accidents."""
+        """Log-density of ``mechanism``, without the deviations."""
         return self.mechanism.log_prob(output, value)
 
     def worst_case(self) -> WorstCase | None:
-        """None: at delta 0 accidents may be all that there is."""
+        """None: at delta 0 the deviations alone may account for the divergence."""
         return None
 
     def delta(self, epsilon: float) -> float:
-        """A lower bound on the system's delta at ``epsilon``, at least 0."""
+        """A lower bound of the system's delta at ``epsilon``, at least 0."""
         assert isinstance(self.mechanism, PrivacyCurve)
         accidents = self.given_away
         if self.mistaken > 0.0:
@@ -90,48 +92,49 @@ class AtLeast(Checked):
         return max(0.0, self.share * self.mechanism.delta(epsilon) - accidents)
 
     def event(self) -> dp.DpEvent:
-        """The event of ``mechanism``, without the accidents."""
+        """Event of ``mechanism``, without the deviations."""
         return self.mechanism.event()
 
 
-# Least leak of parties that hold users, on two neighbouring data sets.
+# Smallest leak of parties that hold users, on two neighbouring data sets.
 #
-# A rating or a user comes or goes, and everything else is at its worst for the promise, which is
-# for all of it: the paper's accountant takes the maximum over all data and all that was seen before
-# (Theorem 1), and its parties trust neither the server nor each other (section 1.1). So the server
-# chooses what it broadcasts, the first V and that of every round; the user has ratings of R for
-# half of the items, the party's other users ratings for the other half, so that nobody else moves
-# the user's rows, and steps, which are divided by the number of ratings (taken as public), are
-# small. Every round's V is broadcast 8 or 12 standard deviations of a round's noise from 0, where
-# the projection would begin to hide something. Signals move V away from 0, towards the ball, which
-# the noise does not reach. What is lost is known:
+# A rating or a user is added or removed, and all other conditions are the worst for the promise.
+# The promise covers them: the paper's accountant takes the maximum over all data and all earlier
+# messages (Theorem 1), and its parties trust neither the server nor each other (section 1.1). The
+# server therefore chooses its broadcasts, the first V and the V of every round. The user has
+# ratings of R for half of the items, and the party's other users rated the other half, so that
+# nobody else moves the rows of the user. Steps, which are divided by the number of ratings (assumed
+# public), are then small. Every round's V is broadcast 8 or 12 standard deviations of a round's
+# noise from 0, where the projection would begin to hide the signal. Signals move V away from 0,
+# towards the ball, which the noise does not reach. Three known losses remain:
 #
-# * the prediction u.v at that V takes its part of the error x - u.v;
-# * a projection in spite of the margin: its probability is given away, in the world with the rating
-#   only where a round is one step and V, as it is sent, shows whether it was projected, else in
-#   both;
+# * the prediction u.v at that V reduces the error x - u.v;
+# * a projection may happen in spite of the margin. Its probability is subtracted only in the world
+#   with the rating if a round is one step and the sent V shows the projection, else in both worlds;
 # * learning rates fall within a round, so that a round's sum weighs draws unequally.
 #
-# Sums along the way from one user embedding to the other are at least, and at most, as far apart as
-# ``SampledGaussian`` has it, step by step for the same noise, and its ratio rises with them.
+# Along the line between the two user embeddings the sums are at least as far apart as in
+# ``SampledGaussian``, step by step for the same noise, and its ratio rises with them.
 
 MOST_ROUNDS = 10**6
-"""Of more, the first are looked at: seeing less tells less, and a shorter training's rates fall
-faster, so that its rounds are no more even."""
+"""Maximum number of rounds in a bound; of a longer training only the first rounds are used. Fewer
+rounds reveal less, and the rates of a shorter training fall faster, so that its rounds are no more
+even."""
 
 
 def evenness(rounds: int, local_steps: int) -> float:
-    """The least learning rate of a round over the root of the mean square, at the worst.
+    """Smallest learning rate of a round over the root of its mean square, for the worst round.
 
-    Of the rounds in which the rate falls in every step the last is the worst; the next one
-    is where it becomes level, and after that it stays so. In closed form for any length.
+    The worst of the rounds in which the rate falls in every step is the last one. In the next round
+    the rate becomes constant, and it stays constant after that. The result has a closed form for
+    any length.
     """
     turn = min(rounds - 1, _falling(rounds * local_steps) // local_steps)
     return min(_evenness_of(at, rounds, local_steps) for at in (max(0, turn - 1), turn))
 
 
 def _evenness_of(turn: int, rounds: int, steps: int) -> float:
-    """Of one round, by the sum of the squares of rates that fall by ``slope`` a step."""
+    """Evenness of one round, by the sum of the squares of rates that fall by ``slope`` per step."""
     total, first = rounds * steps, turn * steps
     count = min(steps, max(0, _falling(total) - first))
     level, least = rate_at(total, total, 1.0), rate_at(first + steps - 1, total, 1.0)
@@ -146,24 +149,25 @@ def _evenness_of(turn: int, rounds: int, steps: int) -> float:
 
 
 def _falling(total: int) -> int:
-    """In how many of ``total`` steps the learning rate is above its last level."""
+    """Number of the ``total`` steps whose learning rate is above its last value."""
     return min(total, math.ceil(max(1.0, _SLOWING * total)))
 
 
 def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
-    """One rating turns its user's embedding, and with it the gradients of all of the user's items.
+    """Lower bound for one rating, which turns its user's embedding and all of its gradients.
 
-    For one of ``count`` + 1 ratings: in the rows of the others the gradients are -2 u (x - u.v),
-    u before or after the turn, some 2 R^(3/2) sqrt(2 count) apart: along the turn one way with the
-    rating and the other way without, ``opposite``. No matter that nobody says when the row is
-    drawn: it shows. None for one factor, fewer than three ratings, or steps too long for a margin.
+    The rating is one of ``count`` + 1. In the rows of the other ratings the gradients are -2 u (x -
+    u.v), with u before or after the turn, about 2 R^(3/2) sqrt(2 count) apart. Along the turn they
+    point one way with the rating and the other way without (``opposite``). The adversary need not
+    know when the row is drawn, because the gradients show it. None for one factor, for fewer
+    than three ratings, or if steps are too long for a margin.
     """
     count = n_items // 2 - 1
     if count < 1 or system.factors < 2:
         return None
     users = turned_users(system.bound, system.factors, system.pretrained, count)
     there, gone = ((float(user[0]), float(user[1])) for user in users)
-    turn = math.sqrt(0.5)  # along (1, -1), an entry of V each
+    turn = math.sqrt(0.5)  # along (1, -1), with one entry of V each
     along = (there[0] - there[1]) * turn, (gone[1] - gone[0]) * turn
     held = n_items - n_items // 2
     place = _placed(system, n_users, count + 1, held, entries=2, rows=count)
@@ -182,11 +186,11 @@ def rating_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeas
 
 
 def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast | None:
-    """A user of theta ratings, there or not: 2 R^(3/2) sqrt(theta) whenever its row is drawn.
+    """Lower bound for the presence of a user of theta ratings: 2 R^(3/2) sqrt(theta) per draw.
 
-    The first V turns the user's embedding to one entry. Of the rows of one user a fixed number of
-    drawn ones tells as much as rows drawn by themselves: the user's row is among them with
-    probability n'/n, in every step anew. None where steps are too long for a margin.
+    The first V turns the user's embedding to one entry. For one user, drawing a fixed number of
+    rows reveals as much as drawing rows independently: the user's row is among them with
+    probability n'/n, independently in every step. None if steps are too long for a margin.
     """
     count = min(system.trim, n_items // 2)
     if count < 1:
@@ -210,20 +214,20 @@ def user_lower_bound(system: NoisySteps, n_users: int, n_items: int) -> AtLeast 
 def _placed(
     system: NoisySteps, n_users: int, own: int, held: int, *, entries: int, rows: int
 ) -> tuple[float, float, float] | None:
-    """Where V is put in the ``entries`` that count, how far a round moves it before its last step,
-    and the probability of a projection; None if V does not stay within the ball.
+    """Start of V, its movement in a round before the last step, and the projection probability.
 
-    The user has ``own`` ratings, the party's others ``held`` each.
+    V starts at the first number in the ``entries`` that count. None if V does not stay within the
+    ball. The user has ``own`` ratings, each of the party's other users ``ratings_of``.
     """
     sizes = party_sizes(n_users, system.parties)
     step_scale = max(size / ((size - 1) * held + own) for size in sizes)
     step = system.learning_rate * step_scale
     noise = step * system.descent(n_users).item_sigma * math.sqrt(system.local_steps)
-    # In standard deviations: where projections do not show, more must not happen.
+    # In standard deviations: invisible projections must be rarer.
     margin = 8.0 if system.local_steps == 1 else 12.0
     start = margin * noise
     drift = step * system.local_steps * 2.0 * system.bound * math.sqrt(system.bound)
-    far = 2.0 * start + drift  # of an entry that begins at 0, whose walk is reflected there
+    far = 2.0 * start + drift  # reach of an entry that begins at 0 and is reflected there
     if entries * (start + far) ** 2 + system.factors * far**2 >= system.bound:
         return None
     tail = float(ndtr(-margin))

@@ -1,4 +1,4 @@
-"""Noise of a training: its size, its proof, and the steps that it falls on."""
+"""Noise of a training: its size, its proof, and the steps to which it is added."""
 
 from __future__ import annotations
 
@@ -30,10 +30,13 @@ from fedrec_auditor.targets.systems.base import Population
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradientNoise(ABC):
-    """Noise on sums of gradients that ``clipping`` bounds: ``sigma`` on every entry, of all rows.
+    """Noise on sums of gradients that ``clipping`` bounds, on every entry of all rows.
 
-    That is z Delta, with Delta the sensitivity that the paper claims for the unit. ``in_users``
-    says that the sums in U have it, too.
+    ``z``: noise multiplier.
+    ``sigma``: standard deviation z Delta, with the sensitivity Delta that the paper claims for the
+    unit.
+    ``clipping``: bounds of the gradients.
+    ``in_users``: whether the sums in U have the noise, too.
     """
 
     z: float
@@ -43,35 +46,34 @@ class GradientNoise(ABC):
     in_users: ClassVar[bool]
 
     @abstractmethod
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
+    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySteps(PartyMf):
     """Steps with ``noise``; ``event`` charges every one of them.
 
-    What the paper claims is for the ``unit``, per user of at most ``trim`` ratings (theta, used per
-    user only); ``delta`` is its delta, which it does not print. ``as_published`` chooses the
-    ``sampling``. As the paper has it, a fixed number of rows is drawn, and the divisor counts the
-    party's own ratings. Sampling rows does not amplify for one rating, whose user's other
-    ratings show whether the row was drawn; and of a fixed number of rows, a user who comes takes
-    another one's place, which the moments accountant does not know. Repaired, every unit is drawn
-    by itself (each rating, or each user), as that accountant assumes, and the divisor takes
-    ``density``, a public guess, for tau. ``one_party`` says that a system is a central one, s = 1.
+    The paper's claim is for the ``unit``; per user it is for at most ``trim`` ratings (theta, only
+    used per user). ``delta`` is the claim's delta, which the paper does not print.
+    ``as_published`` chooses the ``sampling``. As printed, a fixed number of rows is drawn, and the
+    divisor counts the party's own ratings. Sampling rows does not amplify for one rating, because
+    the user's other ratings show whether the row was drawn. With a fixed number of rows, an added
+    user takes another user's place, which the moments accountant does not consider. In the repaired
+    version every unit (each rating, or each user) is drawn independently, as that accountant
+    assumes, and the divisor uses ``density``, a public guess, for tau.
+    ``one_party`` states that a system is central, s = 1. Members have a ``noise_multiplier`` z, the
+    deviation of the noise over the sensitivity, or a ``clip`` C, the largest norm of a gradient.
 
-    Members have a ``noise_multiplier`` z, the deviation of the noise over the sensitivity, or a
-    ``clip`` C, the largest norm of a gradient.
-
-    Events take tau for public, as the paper does; strictly, with ``as_published`` the scale of the
-    noise tells how many ratings there are.
+    Events assume tau public, as the paper does. Strictly, with ``as_published`` the scale of the
+    noise reveals the number of ratings.
     """
 
-    unit: Annotated[Literal["rating", "user"], "for which epsilon is claimed"] = "rating"
-    trim: Annotated[Whole, "theta, most ratings of a user, where the unit is the user"] = 10
-    delta: Annotated[ProperShare, "of the claim"] = 1e-5
-    density: Annotated[ProperShare, "a public guess of the share of pairs that are rated"] = 0.01
-    as_published: Annotated[bool, "rows sampled as printed; else each unit by itself"] = True
+    unit: Annotated[Literal["rating", "user"], "unit of the claimed epsilon"] = "rating"
+    trim: Annotated[Whole, "theta, maximum ratings of a user if the unit is the user"] = 10
+    delta: Annotated[ProperShare, "delta of the claim"] = 1e-5
+    density: Annotated[ProperShare, "a public guess of the share of rated pairs"] = 0.01
+    as_published: Annotated[bool, "rows sampled as printed; else units independently"] = True
 
     one_party: ClassVar[bool] = False
 
@@ -79,27 +81,27 @@ class NoisySteps(PartyMf):
         super().__post_init__()
         if self.one_party and self.parties != 1:
             raise InputError(
-                f"Expected parties=1, for {self.name} is central, got parties="
-                f"{self.parties!r}. Ask local-only for several."
+                f"Expected parties=1 because {self.name} is central, got parties="
+                f"{self.parties!r}. Use local-only for several parties."
             )
 
     @abstractmethod
     def noise(self, n_users: int, joint: bool = True) -> GradientNoise:
-        """That of a party of so many users in a step on both tables, or on items alone."""
+        """Noise of a party of ``n_users`` users, on both tables (``joint``) or on items alone."""
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """How many noisy steps a party takes on both tables, T T', and how many on items alone."""
+        """Number of noisy steps of a party on both tables, T T', and on items alone."""
         return self.steps, 0
 
     @property
     def trimmed(self) -> int | None:
-        """theta per user; per rating all ratings count."""
+        """Maximum number of ratings of a user, theta; None if the unit is a rating."""
         return self.trim if self.unit == "user" else None
 
     @property
     def sampling(self) -> StepSampling:
-        """Rows, or repaired every unit by itself."""
+        """Sampling of rows, or of independent units if repaired."""
         return (
             StepSampling()
             if self.as_published
@@ -117,50 +119,50 @@ class NoisySteps(PartyMf):
         )
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Every noisy gradient of the parties that hold the unit, at its true sensitivity."""
-        return self.noise(population.n_users).owed(self, scope, population)
+        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity."""
+        return self.noise(population.n_users).charge(self, scope, population)
 
     def party_epsilon(self, population: Population) -> float:
         """Epsilon of all noisy steps of a party, as the authors calculate it."""
         return accounted(*self.spent(population, sum(self.lengths)))
 
     def by_theorem_1(self, population: Population) -> float:
-        """The same by Theorem 1, which is larger."""
+        """Epsilon of all noisy steps of a party by Theorem 1, which is larger."""
         return by_tail_bound(*self.spent(population, sum(self.lengths)))
 
     def root_sum(self, population: Population) -> float:
-        """The root of the sum of squares over all parties (Theorem 4)."""
+        """Root of the sum of the squared epsilons over all parties (Theorem 4)."""
         return math.sqrt(self.parties) * self.party_epsilon(population)
 
     def spent(self, population: Population, steps: int) -> tuple[float, float, int, float]:
-        """What the accountant is given for ``steps``: z, the rate, their number, delta."""
+        """Inputs of the accountant for ``steps``: z, the rate, the number of steps, delta."""
         return self.noise(population.n_users).z, self.rate, steps, self.delta
 
 
 SINGLE = (Unit.RATING, Unit.INTERACTION, Unit.BIT)
-"""Units of one rating."""
+"""Units that are one rating."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnBoth(GradientNoise):
-    """Noise on both tables: where parties hold items."""
+    """Noise on both tables, for parties that hold items."""
 
     in_users: ClassVar[bool] = True
 
     @classmethod
     def scaled(cls, z: float, clip: float, unit: str) -> NoiseOnBoth:
-        """z C on the sum of joint gradients of every ``unit``, scaled to a norm of C at most."""
+        """Noise z C on sums of joint gradients of every ``unit``, scaled to a norm of at most C."""
         return cls(z=z, sigma=z * clip, clipping=Clipping.of_gradients(clip, unit))
 
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Every noisy gradient of the parties that hold the unit, at its true sensitivity.
+    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+        """Event of all noisy gradients of the parties that hold the unit, at true sensitivity.
 
-        One rating is with one party. A user is with all parties, with ``trim`` ratings each if
-        the ``unit`` is the user, else with all items; replaced by another, it moves the sum twice
-        as far, and so does an interaction, which may go to another party. Per user, so does a
-        rating that comes or goes: another takes its place in the trimming, and a clipped gradient
-        may turn round. Any one round is charged as the training, since parties keep their item
-        embeddings.
+        One rating is at one party. A user is at all parties, with ``trim`` ratings each if the
+        ``unit`` is the user, else with all items. Replacing a user by another moves the sum twice
+        as far, and so does replacing an interaction, which may move to another party. If the
+        ``unit`` is the user, adding or removing a rating moves it twice as far, too: another rating
+        takes its place in the trimming, and a clipped gradient may reverse. One round is charged as
+        the whole training, because parties keep their item embeddings.
         """
         n, m = population.n_users, population.n_items
         single = scope.unit in SINGLE
@@ -168,7 +170,7 @@ class NoiseOnBoth(GradientNoise):
         moved = 1 if presence or scope.unit is Unit.RATING else 2
         parties = min(mf.parties, m, moved if single else m)
         held = m if mf.trimmed is None else mf.trimmed
-        row = min(held, mf.holding.most(mf, m))
+        row = min(held, mf.holding.max_items(mf, m))
         clipping, charged = self.clipping, []
         far = 1.0 if presence else clipping.replaced if scope.unit is Unit.RATING else 2.0
         if single and mf.unit == "user" and scope.adjacency is not Adjacency.REPLACE:
@@ -183,7 +185,7 @@ class NoiseOnBoth(GradientNoise):
                 return dp.NonPrivateDpEvent()
             alone = sigma / clipping.sensitivity(drawn, joint)
             apart = alone / clipping.apart
-            if presence:  # who comes takes the place of a user in another row of U
+            if presence:  # an added user takes the place of a user in another row of U
                 apart = sigma / clipping.displaced(drawn, joint)
             noise = StepNoise(
                 descent=descent,
@@ -192,17 +194,18 @@ class NoiseOnBoth(GradientNoise):
                 alone=alone,
                 apart=apart,
             )
-            charged.append(noise.charged(scope, steps * parties))
+            charged.append(noise.charge(scope, steps * parties))
         return charged[0] if len(charged) == 1 else dp.ComposedDpEvent(charged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseOnItems(GradientNoise):
-    """Noise on V alone: where parties hold users.
+    """Noise on V alone, for parties that hold users.
 
-    User embeddings that ``follows`` says follow, without noise, from all ratings of the user: one
-    rating moves the user's embedding, and with it the gradients of all of that user's items
-    (``reach``). Where they move in noisy steps, too (``moves``), those of drawn users do.
+    ``follows``: whether user embeddings follow, without noise, from all ratings of the user. Then
+    one rating moves the user's embedding, and with it the gradients of all of that user's items
+    (``reach``).
+    ``moves``: whether the user embeddings of drawn users move in noisy steps, too.
     """
 
     follows: bool
@@ -212,10 +215,10 @@ class NoiseOnItems(GradientNoise):
 
     @classmethod
     def of(cls, mf: NoisySteps, z: float, *, moves: bool) -> NoiseOnItems:
-        """z Delta: 2 R^(3/2) per rating, theta times that per user (section 5.2).
+        """Noise z Delta: Delta is 2 R^(3/2) per rating, theta times that per user (section 5.2).
 
-        Where ratings are drawn by themselves, user embeddings stay at their random start until the
-        last stage: the repair.
+        If ratings are drawn independently (the repair), user embeddings stay at their random start
+        until the last stage.
         """
         follows = mf.sampling.unit != "rating"
         one = 2.0 * mf.bound * math.sqrt(mf.bound)
@@ -227,12 +230,10 @@ class NoiseOnItems(GradientNoise):
             moves=moves and follows,
         )
 
-    def owed(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
-        """Every noisy gradient of the unit's one party, at its true sensitivity: T' a round."""
+    def charge(self, mf: NoisySteps, scope: Scope, population: Population) -> dp.DpEvent:
+        """Event of all noisy gradients of the unit's party, at true sensitivity: T' per round."""
         drawn = replace(
-            scope,
-            unit=Unit.USER if self.follows else Unit.RATING,
-            adjacency=Adjacency.ADD_REMOVE,
+            scope, unit=Unit.USER if self.follows else Unit.RATING, adjacency=Adjacency.ADD_REMOVE
         )
         z, alone = (
             self.sigma
@@ -247,19 +248,21 @@ class NoiseOnItems(GradientNoise):
             apart=alone / self.clipping.apart,
             remembers=self.moves,
         )
-        return noise.charged(
+        return noise.charge(
             scope, mf.steps if scope.horizon is Horizon.TRAINING else mf.local_steps
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepNoise:
-    """One noisy step, for what it owes: how it is taken, and how far what it sums up is moved.
+    """Noise of one step, relative to the changes of its sum, for accounting.
 
-    ``z`` is the noise over what the unit asked about moves a step's sum, ``alone`` over what one of
-    those that are ``sampled`` moves it, there or not. ``apart`` is the noise over the distance of
-    two rows. Parties have ``sizes`` users; one ``remembers`` where a drawn row changes what it
-    keeps of it, without noise.
+    ``descent``: steps and their sampling.
+    ``sizes``: numbers of users of the parties.
+    ``z``: noise over the change of a step's sum by the unit of the scope.
+    ``alone``: noise over the change by adding or removing one of the ``sampled`` units.
+    ``apart``: noise over the distance of two rows.
+    ``remembers``: whether a drawn row changes, without noise, the party's stored embedding of it.
     """
 
     descent: Descent
@@ -269,18 +272,20 @@ class StepNoise:
     apart: float
     remembers: bool = False
 
-    def charged(self, scope: Scope, steps: int) -> dp.DpEvent:
-        """``steps`` of it.
+    def charge(self, scope: Scope, steps: int) -> dp.DpEvent:
+        """Event of ``steps`` steps.
 
-        Repaired, each is drawn by itself, which amplifies for a change within one of them. Where
-        rows are drawn, a fixed number n' of the n in ``sizes``, a user who comes or goes costs what
-        rows drawn by themselves would, ``apart``, for it takes another one's place
-        (``theorems.fixed_size``), and one that is replaced what is proved of such samples. For less
-        than a user nothing is amplified: the user's other ratings show when the row is drawn.
+        In the repaired version each unit is drawn independently, which amplifies for a change
+        within one unit. If rows are drawn, n' of the n in ``sizes``, adding or removing a user
+        costs as much as with independent draws, at ``apart``, because the user takes another user's
+        place (``theorems.fixed_size``). Replacing a user costs the proved epsilon of such samples.
+        For units smaller than a user nothing is amplified: the user's other ratings show when the
+        row is drawn.
 
-        Where the party ``remembers``, those whose places a user took have missed a step, and from
-        then on their gradients differ, too: all that is known is that a sum is of ``rows`` rows.
-        Replaced, a user takes nobody's place; all others are the same, if it is seen who is drawn.
+        If the party ``remembers``, the users whose places an added user took have missed a step,
+        and from then on their gradients differ, too; the proof then uses only that a sum has
+        ``rows`` rows. A replacing user takes nobody's place, and all other users are the same if
+        the draws are visible.
         """
         sampled, rate = self.descent.sampled, self.descent.rate
         presence = scope.adjacency is Adjacency.ADD_REMOVE
@@ -303,7 +308,7 @@ class StepNoise:
         if self.remembers:
             return noisy_steps(self.apart / rows, steps)
         even = all(batch_size(n, rate) == batch_size(n - 1, rate) for n in self.sizes)
-        if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart, is as much
+        if not even or rows >= 0.25 * n:  # a quarter of the steps, twice as far apart: equal cost
             return noisy_steps(self.alone, steps)
         return noisy_steps(self.apart, steps, partial(dp.PoissonSampledDpEvent, rows / n))
 
@@ -311,17 +316,19 @@ class StepNoise:
 def reach(
     clipping: Clipping, scope: Scope, n_items: int, trimmed: int | None, *, follows: bool
 ) -> float:
-    """How far the unit of ``scope`` moves one step's sum of gradients in V, at most.
+    """Largest change of one step's sum of gradients in V by the unit of ``scope``.
 
-    With c = theta, or all items where nothing is trimmed: a user who comes or goes
-    2 R^(3/2) sqrt(c), one row an item, which is attained. A user replaced by another: 1.618
-    times that (``Clipping.apart``). A rating that the user's embedding ``follows``, where
-    nothing is trimmed: 2 R^(3/2) sqrt(2c - 1). For at an item rated x in both worlds the
-    gradients are 2 (x - u.v) u and 2 (x - u'.v) u'; if the two errors have one sign, u.u' >= 0
-    makes the distance 2 R^(3/2) sqrt(2) at most, and if they do not, they are at most x and
-    R - x, and it is 2 R^(3/2); the rating itself has one gradient. A rating alone, at
-    embeddings that do not depend on it: 2 R^(3/2); an interaction that becomes another one,
-    twice that.
+    Let c be theta, or the number of items without trimming.
+
+    - Adding or removing a user: 2 R^(3/2) sqrt(c), one row per item, which is attained.
+    - Replacing a user by another: 1.618 times that (``Clipping.apart``).
+    - A rating that the user's embedding ``follows``, without trimming: 2 R^(3/2) sqrt(2c - 1). At
+      an item rated x in both worlds the gradients are 2 (x - u.v) u and 2 (x - u'.v) u'. If the two
+      errors have the same sign, u.u' >= 0 makes the distance at most 2 R^(3/2) sqrt(2). Otherwise
+      they are at most x and R - x, and the distance is at most 2 R^(3/2). The rating itself has one
+      gradient.
+    - A rating alone, at embeddings that do not depend on it: 2 R^(3/2).
+    - Replacing an interaction by another: twice that.
     """
     count = n_items if trimmed is None else min(trimmed, n_items)
     presence = scope.adjacency is Adjacency.ADD_REMOVE

@@ -1,4 +1,4 @@
-"""Rounds of noise from clients' streams: on sums, on single entries of a table."""
+"""Rounds of noise from clients' streams: on sums, and on single entries of a table."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedrec_auditor.targets.compiled import FUSED, compiled
-from fedrec_auditor.targets.components import Ints, Randomized
+from fedrec_auditor.targets.components import Ints, RandomizedMessages
 from fedrec_auditor.targets.streams import Streams
 
-# Standard normal draws for whole item tables, one stream a client, in compiled code.
+# Standard normal draws for whole item tables, with one stream per client, in compiled code.
 #
 # Entries 2k and 2k + 1 of a client's table are sqrt(-2 ln u) cos(2 pi w) and sqrt(-2 ln u) sin(2 pi
 # w) (Box and Muller 1958), with u and w the upper 52 bits of words 2k and 2k + 1 of its stream
-# (``Streams.random_bits``), as odd multiples of 2^-53. So a table depends on the client's seed only
-# and can be drawn again instead of being stored. Logarithm, sine and cosine are series of our own,
-# right to a few units in the last place, so that the loops vectorize: 2 ns a draw, a hundredth of
-# ``Streams.normal``, whose draws are others. Draws reach 8.5 standard deviations.
+# (``Streams.random_bits``), as odd multiples of 2^-53. A table thus depends only on the client's
+# seed and can be drawn again instead of being stored. Logarithm, sine and cosine are our own
+# series, accurate to a few units in the last place, so that the loops vectorize: 2 ns per draw, a
+# hundredth of ``Streams.normal``, whose draws differ. Draws reach 8.5 standard deviations.
 #
-# Only imported when noise is drawn, as it imports numba.
+# This module imports numba, and is therefore imported only when noise is drawn.
 
 _WORDS = tuple(
     np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 _GOLDEN, _MIX_FIRST, _MIX_SECOND = _WORDS
 _S12, _S27, _S30, _S31, _S52 = (np.uint64(shift) for shift in (12, 27, 30, 31, 52))
-_UNIT, _LOWER = np.uint64(0x3FF0000000000000), np.uint64(0x3FE0000000000000)  # of 1.0 and of 0.5
+_UNIT, _LOWER = np.uint64(0x3FF0000000000000), np.uint64(0x3FE0000000000000)  # bits of 1.0 and 0.5
 _FRACTION = np.uint64(0x000FFFFFFFFFFFFF)
 _HALF, _LN2, _TAU = 2.0**-53, math.log(2.0), 2.0 * math.pi
 _ROOT = math.sqrt(0.5)
-_PAIRS = 256  # pairs of draws in one pass, whose numbers stay in the fastest cache
-_WIDTH = 64  # a multiple of what is computed at once
+_PAIRS = 256  # pairs of draws in one pass, which stay in the fastest cache
+_WIDTH = 64  # a multiple of the vector width
 _F = tuple(1.0 / math.factorial(n) for n in range(17))
 
 _compiled = compiled(fastmath=FUSED, error_model="numpy")
@@ -51,7 +51,7 @@ def table_normals(
 
 
 def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """The sum of ``table_normals`` over the clients, ``shape``, without storing them."""
+    """Sum of ``table_normals`` over the clients, ``shape``, without storing the draws."""
     out = np.zeros(math.prod(shape))
     _accumulate(np.ascontiguousarray(streams.seeds), out)
     return out.reshape(shape)
@@ -59,7 +59,7 @@ def summed_normals(streams: Streams, shape: tuple[int, ...]) -> NDArray[np.float
 
 @_part
 def _hash(out: NDArray[np.uint64], count: int) -> None:
-    """Words of streams, from their places in them, as the bits of numbers in [1, 2)."""
+    """Replaces places in streams by the bits of random numbers in [1, 2)."""
     for k in range(count):
         word = out[k]
         for _ in range(2):
@@ -71,34 +71,34 @@ def _hash(out: NDArray[np.uint64], count: int) -> None:
 
 @_compiled
 def fill(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """``normals``, for callers that are not compiled."""
+    """Calls ``normals`` for callers that are not compiled."""
     normals(seeds, out)
 
 
 @_part
 def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
-    """Standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
+    """Writes standard normals for every stream: ``seeds`` (n,), ``out`` (n, count)."""
     clients, count = out.shape
     pairs = (count + 1) // 2
     if pairs == 0:
         return
-    word, other = np.zeros(_PAIRS, np.uint64), np.zeros(_PAIRS, np.uint64)
-    unit, turn = word.view(np.float64), other.view(np.float64)  # the same bits, read as numbers
+    word, second = np.zeros(_PAIRS, np.uint64), np.zeros(_PAIRS, np.uint64)
+    unit, turn = word.view(np.float64), second.view(np.float64)  # the same bits, read as numbers
     size = np.zeros(_PAIRS, np.float64)
     together = max(1, _PAIRS // pairs)  # clients in one pass
     for begin in range(0, clients, together):
         here = min(together, clients - begin)
         for start in range(0, pairs, _PAIRS):
-            each = min(_PAIRS, pairs - start)
+            count_here = min(_PAIRS, pairs - start)
             for i in range(here):
                 at = seeds[begin + i] + np.uint64(2 * start + 1) * _GOLDEN
-                for k in range(each):
-                    word[i * each + k] = at + np.uint64(2 * k) * _GOLDEN
-                    other[i * each + k] = at + np.uint64(2 * k + 1) * _GOLDEN
-            # Whole vectors, so that a draw does not depend on how many are made with it.
-            width = min(_PAIRS, -(-here * each // _WIDTH) * _WIDTH)
+                for k in range(count_here):
+                    word[i * count_here + k] = at + np.uint64(2 * k) * _GOLDEN
+                    second[i * count_here + k] = at + np.uint64(2 * k + 1) * _GOLDEN
+            # Complete vectors, so that a draw does not depend on the number of draws beside it.
+            width = min(_PAIRS, -(-here * count_here // _WIDTH) * _WIDTH)
             _hash(word, width)
-            _hash(other, width)
+            _hash(second, width)
             for k in range(width):
                 unit[k] = (unit[k] - 1.0) + _HALF
             for k in range(width):  # u = fraction in [0.5, 1) times 2^size
@@ -148,10 +148,10 @@ def normals(seeds: NDArray[np.uint64], out: NDArray[Any]) -> None:
                 sine = -sine if (quarter == 2.0) | (quarter == 3.0) else sine
                 turn[k], unit[k] = size[k] * cosine, size[k] * sine
             for i in range(here):
-                for k in range(each):
-                    out[begin + i, 2 * (start + k)] = turn[i * each + k]
+                for k in range(count_here):
+                    out[begin + i, 2 * (start + k)] = turn[i * count_here + k]
                     if 2 * (start + k) + 1 < count:
-                        out[begin + i, 2 * (start + k) + 1] = unit[i * each + k]
+                        out[begin + i, 2 * (start + k) + 1] = unit[i * count_here + k]
 
 
 @_compiled
@@ -164,33 +164,33 @@ def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
 
 
 _FIRST, _SECOND = 0, 1  # purposes of a client's streams
-_TAIL = 9.0  # deviations that no draw of ``table_noise`` reaches
+_TAIL = 9.0  # bound on the draws of ``table_noise``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
-class Masked:
+class MaskedGradient:
     """Round 1: the gradient plus xi, N(0, ``scale``^2) on every entry of the table.
 
-    Of messages that begin at entry ``start`` of it.
+    Messages begin at entry ``start`` of the table.
     """
 
     scale: float
     start: int | Ints = 0
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """The messages (n, *shape), float32."""
+        """Messages (n, *shape), float32."""
         return np.asarray(values + _noise(streams, _FIRST, values.shape, self.scale, self.start))
 
     def limit(self, largest: float) -> float:
-        """The size that no number exceeds."""
+        """A bound on the absolute value of every number."""
         return largest + _TAIL * self.scale
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """The sum of messages from that of their gradients."""
+        """Sum of the messages, given the sum ``total`` of their gradients."""
         return np.asarray(total + _summed(streams, _FIRST, total.shape, self.scale, self.start))
 
-    def skipping(self, count: int | Ints) -> Masked:
-        """Of messages that begin ``count`` entries later."""
+    def skipping(self, count: int | Ints) -> MaskedGradient:
+        """A copy for messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
 
@@ -198,7 +198,7 @@ class Masked:
 class Replacement:
     """Round 2: -xi + xi', with xi of round 1 and a new xi' of scale ``after``.
 
-    Values are not looked at.
+    The messages do not depend on the values.
     """
 
     before: float
@@ -208,40 +208,40 @@ class Replacement:
     repaired: ClassVar[bool] = False
 
     def __call__(self, values: NDArray[Any], streams: Streams) -> NDArray[Any]:
-        """The messages (n, *shape), float32."""
+        """Messages (n, *shape), float32."""
         own, last = self.weights
         xi = _noise(streams, _FIRST, values.shape, own - self.before, self.start)
         return xi + _noise(streams, _SECOND, values.shape, last, self.start)
 
     def limit(self, largest: float) -> float:
-        """The size that no number exceeds, whatever the values are."""
+        """A bound on the absolute value of every number, for all values."""
         own, last = self.weights
         return _TAIL * (abs(own - self.before) + abs(last))
 
     def summed(self, total: NDArray[Any], streams: Streams) -> NDArray[np.float64]:
-        """The sum of all messages; of ``total`` the shape."""
+        """Sum of all messages; only the shape of ``total`` matters."""
         own, last = self.weights
         xi = _summed(streams, _FIRST, total.shape, own - self.before, self.start)
         return xi + _summed(streams, _SECOND, total.shape, last, self.start)
 
     def skipping(self, count: int | Ints) -> Replacement:
-        """Of messages that begin ``count`` entries later."""
+        """A copy for messages that begin ``count`` entries later."""
         return replace(self, start=self.start + count)
 
     @property
     def weights(self) -> tuple[float, float]:
-        """What is left of both standard draws once the message is added to the first one."""
+        """Weights of both standard draws after the message is added to the first one."""
         return 0.0, self.after
 
     @staticmethod
-    def left(first: float, second: float) -> float:
-        """The variance of xi given this message, of those of xi and xi'."""
+    def unknown_variance(first: float, second: float) -> float:
+        """Variance of xi given this message, from the variances of xi and xi'."""
         return 1.0 / (1.0 / first + 1.0 / second)
 
 
 @dataclass(frozen=True, slots=True)
 class PartTakenBack(Replacement):
-    """-b, where xi = a + b in independent parts, a of scale ``after``: what repairs it.
+    """Repaired round 2: -b, where xi = a + b has independent parts, a of scale ``after``.
 
     Given xi, b is N(rho xi, rho (1 - rho) ``before``^2), rho = 1 - (after/before)^2.
     """
@@ -250,20 +250,20 @@ class PartTakenBack(Replacement):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """The same, of xi and of what makes b another number."""
+        """Weights of xi and of the draw that makes b random given xi."""
         rho = 1.0 - (self.after / self.before) ** 2
         return (1.0 - rho) * self.before, -self.before * math.sqrt(rho * (1.0 - rho))
 
     @staticmethod
-    def left(first: float, second: float) -> float:
-        """That of a."""
+    def unknown_variance(first: float, second: float) -> float:
+        """Variance of a."""
         return second
 
 
 def result(
-    update: Randomized, masked: Ints, clear: Randomized, replaced: Ints
+    update: RandomizedMessages, masked: Ints, clear: RandomizedMessages, replaced: Ints
 ) -> NDArray[np.float64]:
-    """``update.total() + clear.total()``: noise that cancels between them is not drawn.
+    """``update.total() + clear.total()``, without drawing the noise that cancels between them.
 
     ``masked`` are the senders of round 1, ``replaced`` those of round 2.
     """
@@ -298,6 +298,6 @@ def _summed(
     streams: Streams, purpose: int, shape: tuple[int, ...], scale: float, start: int | Ints
 ) -> NDArray[np.float64]:
 
-    odd = int(start) % 2  # of all messages alike
+    odd = int(start) % 2  # equal in all messages
     drawn = summed_normals(streams.fold_in(purpose).after(start - odd), (odd + math.prod(shape),))
     return scale * drawn[odd:].reshape(shape)

@@ -1,4 +1,4 @@
-"""Matrix factorization between parties that hold several users' or some items' ratings each."""
+"""Matrix factorization between parties that hold ratings of several users, or of some items."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 from fedrec_auditor.targets.settings import Positive, Probability, Scale, Share, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Evaluation, Model, Split
-from fedrec_auditor.targets.systems.system import Calls, Messages, System, Training
+from fedrec_auditor.targets.systems.system import Messages, System, Training, UploadRequest
 from fedrec_auditor.targets.transcript import Public
 
 _TRIM = 101  # purpose of the stream of a party of one user
 Begin = Callable[[Ints, sparse.csr_array, Streams], tuple[Floats, Floats]]
-"""First embeddings of parties of one user, given their places, ratings and streams."""
+"""Function of the indices, ratings and streams of parties of one user to initial embeddings."""
 
 
 @dataclass(slots=True)
 class Party:
-    """What a party keeps: its users or items, their ratings, their embeddings, its randomness.
+    """State of a party.
 
-    ``members`` are its users (horizontal) or its items (vertical), places in the whole table, and
-    ``own`` their embeddings. ``full`` are all ratings of theirs, ``ratings`` the trimmed ones,
-    users by items. ``weight`` is its share of all users or items; ``step_scale`` is one over the
-    number of trimmed ratings of an average user, 1/(m tau).
+    ``members``: indices of its users (horizontal) or of its items (vertical) in the whole table.
+    ``full``: all of their ratings, users by items.
+    ``ratings``: their trimmed ratings, users by items.
+    ``own``: embeddings of the members.
+    ``rng``: the party's randomness.
+    ``weight``: its share of all users or items.
+    ``step_scale``: one over the number of trimmed ratings of an average user, 1/(m tau).
     """
 
     members: Ints
@@ -61,7 +64,7 @@ class Party:
         first: int,
         count: int,
     ) -> tuple[Floats, Floats]:
-        """U and V of ``tables`` after ``count`` steps of these ``sizes`` on the party's ratings."""
+        """U and V of ``tables`` after ``count`` steps of lengths ``sizes`` on the party's data."""
         users, items = tables
         return descent.train(
             users,
@@ -77,10 +80,11 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class StepSampling:
-    """What a step draws: a fixed number of rows, or every "rating" or "user" ``unit`` by itself.
+    """Draws of a step, and the divisor of its sums.
 
-    Its sums are divided by the party's own number of ratings, or by what a public ``density`` of
-    ratings makes of it.
+    A step draws a fixed number of rows, or every "rating" or "user" (``unit``) independently. Its
+    sums are divided by the party's own number of ratings, or by the number that follows from a
+    public ``density`` of ratings.
     """
 
     unit: str = "row"
@@ -88,17 +92,17 @@ class StepSampling:
 
 
 class Exchange(ABC):
-    """How a system of parties trains; with ``once``, in one step, between which nothing crosses."""
+    """Protocol between parties and server; with ``once``, one step without messages in between."""
 
     once: ClassVar[bool] = False
     tuning: int = 0
 
     @abstractmethod
     def train(self, mf: PartyMf, interactions: Interactions, rng: Generator) -> Training:
-        """The training, a round at a time."""
+        """Runs the training, round by round."""
 
-    def messages(self, mf: PartyMf, calls: Calls) -> Messages:
-        """First messages of parties of one user each; none where nothing is sent."""
+    def messages(self, mf: PartyMf, calls: UploadRequest) -> Messages:
+        """First messages of parties of one user each; empty if nothing is sent."""
         return {}
 
 
@@ -106,26 +110,27 @@ class Exchange(ABC):
 class PartyMf(System):
     """T rounds of T' local steps of gradient descent in every party, composed of parts.
 
-    A system says what parties hold (``holding``), what crosses and when (``exchange``), how a
-    party steps, with which noise (``descent``), and from which user embeddings (``pretrained``).
-
-    ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (of the rows sampled in a step) and
-    ``parties`` s are the paper's (sections 4.3, 5.3); ``bound`` is R, the largest rating there can
-    be; ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
-    systems were picked by MSE on MovieLens-100K, on the split that utility is reported on. A
-    party's ratings are trimmed once, before the training. Of some members ``split`` says how items
-    are dealt to parties, at random or by genre; ``tuning`` are the steps that a party takes on its
-    own in the end, and ``tuning_rate`` is the size of these.
+    A system defines the data of parties (``holding``), the messages and their times (``exchange``),
+    the steps and noise of a party (``descent``), and the initial user embeddings (``pretrained``).
+    ``factors`` p, ``rounds`` T, ``local_steps`` T', ``rate`` (share of the rows sampled in a step)
+    and ``parties`` s are the paper's (sections 4.3, 5.3).
+    ``bound`` is R, the largest possible rating.
+    ``learning_rate`` is g of ``sgd_mf``, which the paper does not print: the defaults of all
+    systems were chosen by MSE on MovieLens-100K, on the split on which utility is reported. A
+    party's ratings are trimmed once, before the training.
+    ``split`` of some members is the way in which items are dealt to parties, at random or by genre.
+    ``tuning`` is the number of steps that a party takes alone at the end, and ``tuning_rate`` is
+    their length.
     """
 
     factors: Annotated[Whole, "p, entries of a user's and of an item's vector"] = 20
-    rounds: Annotated[Whole, "T, rounds of a training"] = 100
-    local_steps: Annotated[Whole, "T', steps of a party a round"] = 10
+    rounds: Annotated[Whole, "T, rounds per training"] = 100
+    local_steps: Annotated[Whole, "T', steps of a party per round"] = 10
     rate: Annotated[Share, "share of the rows that are sampled in a step"] = 0.01
-    parties: Annotated[Whole, "s, how many hold the ratings"] = 10
+    parties: Annotated[Whole, "s, number of parties"] = 10
     bound: Scale = 5.0
-    learning_rate: Annotated[Positive, "g, size of a step"] = 0.05
-    spread: Annotated[Probability, "of the first embeddings; 0: all are alike"] = 1.0
+    learning_rate: Annotated[Positive, "g, learning rate"] = 0.05
+    spread: Annotated[Probability, "spread of the first embeddings; 0: all equal"] = 1.0
 
     holding: ClassVar[Holding]
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
@@ -133,40 +138,40 @@ class PartyMf(System):
     @property
     @abstractmethod
     def exchange(self) -> Exchange:
-        """What crosses between parties and server, and when."""
+        """Messages between parties and server, and their times."""
 
     @property
     def steps(self) -> int:
-        """All joint steps of a training, T T'."""
+        """Number of joint steps of a training, T T'."""
         return self.rounds * self.local_steps
 
     @property
     def trimmed(self) -> int | None:
-        """theta, the most ratings of a user that a party looks at; None for all."""
+        """Maximum number of ratings of a user that a party uses, theta; None for all."""
         return None
 
     @property
     def sampling(self) -> StepSampling:
-        """What a step draws, and by what sums are divided."""
+        """Draws of a step, and the divisor of its sums."""
         return StepSampling()
 
     @property
     def sizes(self) -> Sizes:
-        """Rounds, and ratings of a user where one party has them and trims them."""
+        """Number of rounds, and of a user's ratings if one party has them and trims them."""
         return Sizes(rounds=self.rounds, ratings=self.trimmed if self.holding.of_users else None)
 
     @property
     def pretrained(self) -> int:
-        """Steps in which user embeddings are fitted to the first V, in a first stage."""
+        """Number of steps that fit user embeddings to the first V, in a first stage."""
         return 0
 
     @property
     def length(self) -> int:
-        """A step a round, or one where nothing crosses between."""
+        """Number of rounds, or 1 if no messages are sent in between."""
         return 1 if self.exchange.once else self.rounds
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """A table a party and round, and the rows that are drawn in each step."""
+        """Sizes for the estimate of a training's cost: a table per party and round, drawn rows."""
         numbers = self.factors * max(interactions.n_users, interactions.n_items)
         steps = self.steps + self.pretrained + self.exchange.tuning
         return {
@@ -179,9 +184,9 @@ class PartyMf(System):
         }
 
     def descent(self, n_users: int, joint: bool = True) -> Descent:
-        """How a party of so many users steps, on both tables or (not ``joint``) on items alone.
+        """Steps of a party of ``n_users`` users, on both tables or (not ``joint``) on items alone.
 
-        Plain steps on sampled rows, unless a system protects them.
+        The default is plain steps on sampled rows, without protection.
         """
         return Descent(
             learning_rate=self.learning_rate,
@@ -191,21 +196,21 @@ class PartyMf(System):
         )
 
     def step_scale(self, n_users: int, n_items: int, ratings: int | Ints) -> float | Floats:
-        """One over the ratings of an average row: the party's own count, or the public guess."""
+        """One over the ratings of an average row: by the party's own count, or the public guess."""
         if self.sampling.density is None:
             return self.holding.step_scale(n_users, ratings)
         guess = max(1.0, self.sampling.density * n_items)
         return 1.0 / (guess if self.trimmed is None else min(guess, self.trimmed))
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """What the exchange makes of it."""
+        """Yields the rounds of the exchange."""
         return self.exchange.train(self, interactions, rng)
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows: messages come from parties."""
+        """Public facts, and that messages come from parties."""
         return replace(super().public(interactions), parties=self.holding.count(self, interactions))
 
-    def messages(self, calls: Calls) -> Messages:
+    def messages(self, calls: UploadRequest) -> Messages:
         """First messages of parties that hold one user and all items each.
 
         All randomness comes from the party's own stream.
@@ -215,8 +220,8 @@ class PartyMf(System):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Predicted ratings u.v, (len(users), n_items).
 
-        Where parties have versions of their own, a user's "home" predicts with its own V,
-        (s, m, p), and the "owner" of an item with its own U, (s, n, p).
+        If parties have their own versions, a user's "home" predicts with its own V, (s, m, p), and
+        the "owner" of an item with its own U, (s, n, p).
         """
         own, items = model.arrays["users"], model.arrays["items"]
         with one_thread():
@@ -235,12 +240,11 @@ class PartyMf(System):
             return out
 
     def alone(
-        self, calls: Calls, steps: int, begin: Begin, joint: bool = True
+        self, calls: UploadRequest, steps: int, begin: Begin, joint: bool = True
     ) -> tuple[Floats, Floats]:
         """Embeddings (n, p) and (n, m, p) of parties of one user each after ``steps``.
 
-        As many are trained at once as have four million embeddings. User embeddings move if
-        ``joint``.
+        Parties are trained in blocks of four million embeddings. User embeddings move if ``joint``.
         """
         full, p = explicit(calls.clients, self.bound), self.factors
         n, m = full.shape
@@ -264,7 +268,7 @@ class PartyMf(System):
         return users, items
 
     def trim_alone(self, ratings: sparse.csr_array, streams: Streams) -> sparse.csr_array:
-        """What parties of one user each look at of their ratings."""
+        """Trimmed ratings of parties of one user each."""
         if self.trimmed is None:
             return ratings
         return trim(ratings, self.trimmed, streams.fold_in(_TRIM))
@@ -272,16 +276,16 @@ class PartyMf(System):
     def parted(
         self, interactions: Interactions, shared: Floats | None, rng: Generator
     ) -> list[Party]:
-        """The parties, each with randomness from a seed of its own.
+        """The parties, each with its own random seed.
 
-        ``shared`` are the first shared embeddings, to which own ones may be fitted.
+        ``shared`` are the initial shared embeddings, to which own embeddings may be fitted.
         """
         table = explicit(interactions, self.bound)
         dealt = self.holding.deal(self, interactions, rng)
         total, made = sum(len(members) for members in dealt), []
         for members in dealt:
             own = Generator(np.random.SFC64(int(rng.integers(1 << 63))))
-            full = ratings = self.holding.held(table, members)
+            full = ratings = self.holding.ratings_of(table, members)
             n, m = full.shape
             if self.trimmed is not None:
                 ratings = trim(full, self.trimmed, Streams.spawn(own, n))
@@ -294,13 +298,13 @@ class PartyMf(System):
 
 
 def party_sizes(n_users: int, parties: int) -> tuple[int, ...]:
-    """The least and the largest number of users of a party."""
+    """Smallest and largest number of users of a party."""
     count = min(parties, n_users)
     return n_users // count, -(-n_users // count)
 
 
 def drawn_shares(sizes: Sequence[int], rate: float) -> tuple[float, float]:
-    """The least and the largest share of their rows that steps of parties draw: n' is whole."""
+    """Smallest and largest share of their rows that steps of parties draw; n' is an integer."""
     shares = [batch_size(size, rate) / size for size in sizes]
     return min(shares), max(shares)
 

@@ -19,42 +19,43 @@ from fedrec_auditor.targets.compute import one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.streams import Streams
 
-# Gradient descent on (x - u.v)^2 over sampled rows: what the federated systems of the paper share.
+# Gradient descent on (x - u.v)^2 over sampled rows, shared by the federated systems of the paper.
 #
-# Embeddings follow the dtype of the tables they are given (float32 on the wire: Figure 2 counts
-# four bytes a number). Gradients are *sums* over observed ratings: the paper calibrates its noise
-# to such a sum, so noise is added to the sum and both are then divided by n' m' tau, the number of
-# ratings expected in a batch (section 3.1); added after the division, as the formula in section
-# 4.1.3 reads, the noise would be thousands of times the gradient.
+# Embeddings keep the dtype of their tables (float32 in messages: Figure 2 counts four bytes per
+# number). Gradients are *sums* over observed ratings. The paper calibrates its noise to such a sum:
+# noise is added to the sum, and both are then divided by n' m' tau, the expected number of ratings
+# in a batch (section 3.1). Added after the division, as the formula in section 4.1.3 reads, the
+# noise would be thousands of times the gradient.
 #
-# The paper tunes the learning rate by training loss and prints none. Here a rate g means
+# The paper tunes the learning rate by training loss and does not print it. Here a rate g means
 # gamma = g n', that is, steps of g / (m' tau) on the sum: one number for data of any size.
 
 UNITS = ("rating", "user")
-_NUMBERS = 1 << 22  # of parties of one user that are trained at once
+_NUMBERS = 1 << 22  # numbers per block of parties of one user
 # Orders of TensorFlow Privacy's compute_dp_sgd_privacy.
 _ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
-_SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, as in Abadi et al. 2016 to 52%
+_SLOWING, _LAST = 0.8, 0.52  # the rate falls over 80% of the steps, to 52% (Abadi et al. 2016)
 
 
 def explicit(interactions: Interactions, bound: float) -> sparse.csr_array:
-    """The ratings as float32; InputError unless all lie in (0, ``bound``]."""
+    """Ratings as float32; InputError unless all lie in (0, ``bound``]."""
     values = interactions.ratings.data
     if len(values) and not (values.min() > 0 and values.max() <= bound):
         raise InputError(
             f"Expected ratings in (0, {bound:g}], got {values.min():g} to {values.max():g}. "
-            "Set bound to the largest rating there can be, and shift ratings to be positive."
+            "Set bound to the largest possible rating, and shift ratings to be positive."
         )
     return interactions.ratings
 
 
 def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[np.float32]:
-    """First embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
+    """Initial embeddings from uniforms (n, p) in (0, 1): u.v = R/2 in expectation, u, v >= 0.
 
-    The paper says "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
-    average. The few longer rows are projected to norm^2 <= R, or equation 6 would not bound the
-    gradients of the first step. Independent of the data. With less ``spread`` all are nearer a:
-    no rating is predicted far from R/2 because of the draw, as of items that few have rated.
+    The paper states only "randomly". Entries are uniform in [0, 2a], p a^2 = R/2: norm^2 is 2R/3 on
+    average. The few longer rows are projected to norm^2 <= R, because otherwise equation 6 would
+    not bound the gradients of the first step. The embeddings are independent of the data. A smaller
+    ``spread`` moves all entries towards a, so that a draw does not move a prediction far from R/2
+    for items with few ratings.
     """
     within = spread * uniform + (1.0 - spread) / 2.0
     drawn = within * math.sqrt(2.0 * bound / uniform.shape[-1])
@@ -62,7 +63,7 @@ def start(uniform: NDArray[Any], bound: float, spread: float = 1.0) -> NDArray[n
 
 
 def project(embeddings: Floats, bound: float, floor: float = 0.0) -> Floats:
-    """The nearest rows without entries below ``floor`` and of norm^2 <= ``bound`` (equation 6)."""
+    """The nearest rows with entries of at least ``floor`` and norm^2 <= ``bound`` (equation 6)."""
     raised = np.maximum(embeddings, floor)
     norm = np.sqrt(np.einsum("...i,...i->...", raised, raised) / raised.dtype.type(bound))
     return np.asarray(raised / np.maximum(norm, 1.0)[..., None])
@@ -75,7 +76,7 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
         return ratings
     rows = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(ratings.nnz) - np.repeat(ratings.indptr[:-1], counts)
-    keys = streams.laplace_at(rows, place)  # any continuous distribution: only the order counts
+    keys = streams.laplace_at(rows, place)  # any continuous distribution: only the order matters
     order = np.lexsort((keys, rows))
     keep = np.sort(order[place < most])  # rows are in order, so places are ranks there
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
@@ -85,26 +86,27 @@ def trim(ratings: sparse.csr_array, most: int, streams: Streams) -> sparse.csr_a
 
 
 def blocks(n: int, size: int) -> Iterator[Ints]:
-    """Places of n parties of one user, so many at once as have four million numbers of ``size``."""
+    """Indices of n parties of one user, in blocks of four million numbers of ``size`` each."""
     for block in compute.blocks(n, size, _NUMBERS):
         yield np.arange(block.start, block.stop)
 
 
 def batch_size(n: int, rate: float) -> int:
-    """n' = rate n, at least one row."""
+    """Number n' = rate n of sampled rows, at least one."""
     return max(1, round(rate * n))
 
 
 def item_gradients(users: Floats, items: Floats, ratings: Floats) -> NDArray[np.float32]:
-    """2 (u.v - x) u of single ratings (k,), at ``users`` and ``items`` (k, p): (k, p)."""
+    """Gradients 2 (u.v - x) u of single ratings (k,), at ``users`` and ``items`` (k, p): (k, p)."""
     error = np.einsum("ij,ij->i", users, items) - ratings
     return np.asarray(2.0 * error[:, None] * users, np.float32)
 
 
 def rate_at(step: int, steps: float, rate: float) -> float:
-    """The learning rate of a step: falling linearly over the first 80%, then level (section 4.3).
+    """Learning rate of a step: it falls linearly over the first 80%, then stays (section 4.3).
 
-    To 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper refers.
+    The last rate is 52% of ``rate``, as in Abadi et al. 2016, section 5.2, to which the paper
+    refers.
     """
     return rate * (1.0 - (1.0 - _LAST) * min(1.0, step / max(1.0, _SLOWING * steps)))
 
@@ -113,10 +115,10 @@ def rate_at(step: int, steps: float, rate: float) -> float:
 def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
     """Epsilon of ``steps`` Poisson-sampled Gaussians as the paper's experiments calculate it.
 
-    They use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes the least
+    They use TensorFlow Privacy (section 2.2, reference 44, of December 2021). It takes the minimum
     over ``_ORDERS`` of the conversion of Canonne, Kamath and Steinke 2020, Proposition 12, of the
     Renyi curve. Theorem 1 prints a larger bound, ``by_tail_bound``. Propositions 2 and 3 give only
-    the order of either, with constants that are none.
+    the order of both, with constants that do not exist.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -129,9 +131,10 @@ def accounted(noise_multiplier: float, rate: float, steps: int, delta: float) ->
 
 @lru_cache(maxsize=256)
 def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
-    """The same by Theorem 1, after Abadi et al. 2016, Theorem 2: least (alpha(l) + ln 1/delta)/l.
+    """Epsilon of the same steps by Theorem 1, after Abadi et al. 2016, Theorem 2.
 
-    Of the moments alpha(l) of the same steps, over moments l that are enough to find it.
+    The bound is the minimum of (alpha(l) + ln 1/delta)/l over enough orders l of the moments
+    alpha(l) of the steps.
     """
     from dp_accounting.rdp import RdpAccountant
 
@@ -148,7 +151,7 @@ def by_tail_bound(noise_multiplier: float, rate: float, steps: int, delta: float
 def noisy_steps(
     noise_multiplier: float, steps: int, drawn: Callable[[dp.DpEvent], dp.DpEvent] | None = None
 ) -> dp.DpEvent:
-    """``steps`` noisy gradients at ``noise_multiplier`` times the sensitivity, each ``drawn``."""
+    """Event of ``steps`` noisy gradients at ``noise_multiplier``, each sampled by ``drawn``."""
     if noise_multiplier == 0.0:
         return dp.NonPrivateDpEvent()
     one = dp.GaussianDpEvent(noise_multiplier)
@@ -157,23 +160,23 @@ def noisy_steps(
 
 # User embeddings fitted on the device to fixed item embeddings, within the constraints.
 #
-# The pre-training and fine-tuning of HFL-SGDMF and LFL-SGDMF: each user minimizes the sum of
-# (x - u.v)^2 over its ratings, u >= 0 and |u|^2 <= R (equation 6). The paper says neither how long
-# nor at what rate. Here: a fixed number of accelerated projected gradient steps (Beck and Teboulle
-# 2009) from a fixed start, of length 1/L_u with L_u the trace of the user's Gram matrix, which no
-# curvature exceeds. A user's embedding depends on its own ratings and the items only, and draws
-# nothing. Users without ratings stay at the start.
+# In the pre-training and fine-tuning of HFL-SGDMF and LFL-SGDMF each user minimizes the sum of
+# (x - u.v)^2 over its ratings, u >= 0 and |u|^2 <= R (equation 6). The paper states neither the
+# number of steps nor the rate. Here it is a fixed number of accelerated projected gradient steps
+# (Beck and Teboulle 2009) from a fixed start, of length 1/L_u with L_u the trace of the user's Gram
+# matrix, which bounds the curvature. A user's embedding depends only on its own ratings and the
+# items, without randomness. Users without ratings stay at the start.
 #
 # Gram matrices come from one sparse product with the items' outer products: memory is
-# (n_items + _USERS) p^2 numbers, whatever the number of ratings.
+# (n_items + _USERS) p^2 numbers, for any number of ratings.
 
 FAINT = 1e-4
-"""Length of first item embeddings that hardly hold a user, in units of sqrt(R)/ratings."""
+"""Length of short initial item embeddings, which pull a user weakly, in sqrt(R)/ratings."""
 _USERS = 4096
 
 
 def neutral(factors: int, bound: float) -> NDArray[np.float64]:
-    """Where every user starts: equal entries, norm^2 R/2."""
+    """Start of every user: equal entries, norm^2 R/2."""
     return np.full(factors, math.sqrt(bound / (2.0 * factors)))
 
 
@@ -195,7 +198,7 @@ def fit_users(
 
 
 def predicted(interactions: Interactions, items: Floats, *, bound: float, steps: int) -> Floats:
-    """Predicted ratings u.v, (n_users, n_items), each user fitted to these items."""
+    """Predicted ratings u.v, (n_users, n_items), with each user fitted to these items."""
     ratings = explicit(interactions, bound)
     with one_thread():
         return np.asarray(fit_users(ratings, items, bound=bound, steps=steps) @ items.T)
@@ -204,10 +207,10 @@ def predicted(interactions: Interactions, items: Floats, *, bound: float, steps:
 def turned_users(
     bound: float, factors: int, fitting: int, count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Embeddings (p,) of a user who rated ``count`` items R, with one more such rating and without.
+    """Embeddings (p,) of a user with ``count`` ratings of R, with one more such rating and without.
 
-    The first V is faint in entry 1 for the ``count`` items, and long in entry 0 for the other one:
-    the faint ones turn the embedding to entry 1 as long as nothing else holds it.
+    The first V is short, in entry 1, for the ``count`` items, and long, in entry 0, for the
+    additional item. The short vectors turn the embedding to entry 1 unless the long one pulls it.
     """
     first = np.zeros((count + 1, factors))
     first[:count, 1] = FAINT * math.sqrt(bound) / count
@@ -219,16 +222,17 @@ def turned_users(
 
 
 def rating_distance(bound: float, factors: int, fitting: int) -> float:
-    """At least so far apart, along one direction, are messages with a rating and without it.
+    """Lower bound of the distance of messages with and without a rating, along one direction.
 
-    A user has rated item 1, and item 2 or not, by R. The server chooses the first V, faint in one
-    entry for item 1 and long in another one for item 2, and then broadcasts V = 0 in every round.
-    Without the second rating the fitted embedding is b, and the message's mean -2R b in row 1; with
-    it, it is a, and the mean -2R a in row 1 or in row 2, whichever rating is drawn. So the means
-    differ by 2R (a - b, 0) or 2R (-b, a), and along the shortest vector between the two points by
-    its length at least: 2R sqrt(R) sqrt(3/2) if a and b are orthogonal. Whichever is drawn: noise
-    on that entry is normal, and the other users' gradients are fixed. 2 R^(3/2) with one factor,
-    which a rating of a user without others reaches.
+    A user has rated item 1 by R, and item 2 by R or not at all. The server chooses the first V,
+    short in one entry for item 1 and long in another entry for item 2, and then broadcasts V = 0 in
+    every round. Without the second rating the fitted embedding is b, and the message's mean is -2R
+    b in row 1. With it, the embedding is a, and the mean is -2R a in row 1 or in row 2, depending
+    on the drawn rating. The means thus differ by 2R (a - b, 0) or 2R (-b, a). Along the shortest
+    vector between these two points they differ by at least its length, for either draw: 2R sqrt(R)
+    sqrt(3/2) if a and b are orthogonal. The noise on that entry is normal, and the other users'
+    gradients are fixed. With one factor the distance is 2 R^(3/2), which a rating of a user without
+    other ratings attains.
     """
     alone = 2.0 * bound * math.sqrt(bound)
     if factors < 2:
@@ -243,7 +247,7 @@ def rating_distance(bound: float, factors: int, fitting: int) -> float:
 def _descend(
     gram: NDArray[np.float64], target: NDArray[np.float64], bound: float, steps: int
 ) -> NDArray[np.float64]:
-    """Minimize u G u / 2 - b u for all users at once; ``gram`` (n, p, p), ``target`` (n, p)."""
+    """Minimizes u G u / 2 - b u for all users together; ``gram`` (n, p, p), ``target`` (n, p)."""
     trace = np.einsum("nii->n", gram)
     length = np.where(trace > 0, 1.0 / np.where(trace > 0, trace, 1.0), 0.0)[:, None]
     u = np.broadcast_to(neutral(target.shape[1], bound), target.shape)

@@ -1,4 +1,4 @@
-"""A rating predictor on the graph of a user's own items: what both systems train."""
+"""A rating predictor on the graph of a user's own items, shared by both systems."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from fedrec_auditor.targets.transcript import Broadcast
 class Gradients:
     """Gradients of n users: row i of the item table has ``weight[i] * hidden + shared``.
 
-    ``own`` and ``weight`` are (n, M), ``hidden`` and ``shared`` (n, d), ``layer`` (n, d, d). The
-    mean and covariance of a user's rows are those of its weights. ``of_user`` (n, d) is that of
-    h, of the sum of a user's squared errors.
+    ``own``: whether an item is one of the user's (n, M).
+    ``weight``: weight of each item (n, M); the mean and covariance of a user's rows follow from it.
+    ``hidden``, ``shared``: the two vectors of a user's rows (n, d).
+    ``of_user``: gradient by h of the sum of a user's squared errors (n, d).
+    ``layer``: gradient by the layer (n, d, d).
     """
 
     own: NDArray[np.bool_]
@@ -46,42 +48,46 @@ class Gradients:
 class RatingGraph(System):
     """One graph convolution, a dot product and the squared error of a user's ratings.
 
-    With m the mean of the user's items' embeddings, averaged with that of the neighbouring users
-    once there are any, h = A m is the user's embedding and level + best h.v a predicted rating.
-    ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
-    ``init_scale`` are ours. ``norm`` is by what a message is clipped: its largest number or L2.
+    Let m be the mean of the embeddings of the user's items, averaged with that of the neighbouring
+    users once there are any. Then h = A m is the user's embedding and level + best h.v a predicted
+    rating. ``learning_rate`` and ``dimension`` are the released code's; ``best``, ``level`` and
+    ``init_scale`` are ours. ``norm`` is the norm by which a message is clipped: its largest number
+    or L2.
 
     Paper and released code have an embedding of the user beside those of its items. With a
     ``user_rate`` h = A m + e has it, too: e begins at 0, takes a step by that rate on the sum of
     its user's squared errors whenever the user sends, and stays on the device from round to round;
-    neighbours are told of h. Without e two users who met the same items get the same predictions,
-    whatever they rated.
+    neighbours receive h. Without e two users of the same items get the same predictions, for any
+    ratings.
     """
 
     dimension: Annotated[Whole, "entries of an embedding"] = 64
-    learning_rate: Annotated[Positive, "size of a step"] = 0.01
-    best: Annotated[Positive, "what a predicted rating is above level where h.v is 1"] = 5.0
-    level: Annotated[Positive, "a predicted rating where h.v is 0"] = 3.5
+    learning_rate: Annotated[Positive, "learning rate"] = 0.01
+    best: Annotated[Positive, "predicted rating minus level if h.v is 1"] = 5.0
+    level: Annotated[Positive, "predicted rating if h.v is 0"] = 3.5
     init_scale: Annotated[Positive, "standard deviation of the first embeddings"] = 0.1
-    user_rate: Annotated[NotNegative, "size of a step on a user's own vector; 0: it has none"] = 0.0
+    user_rate: Annotated[NotNegative, "learning rate of a user's own vector; 0: no vector"] = 0.0
     norm: Literal["max", "l2"] = "l2"
 
     evaluation = Evaluation(split=Split.HELD_OUT_RATINGS, cutoffs=())
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What is charged is a user's own messages; a history also matches others' neighbours."""
-        return ("Others' messages tell nothing of a user who is one of their neighbours.",)
+        """Assumption of the bounds: only a user's own messages depend on the user.
+
+        A history also decides which users are the neighbours of other users.
+        """
+        return ("Other users' messages reveal nothing of a user who is one of their neighbours.",)
 
     @property
     @abstractmethod
     def side(self) -> float:
-        """Largest size of a number before its noise."""
+        """Largest absolute value of a number before its noise."""
 
     @property
     @abstractmethod
     def noise(self) -> float:
-        """Scale of the Laplace noise on it."""
+        """Scale of the Laplace noise on a number."""
 
     @property
     def number(self) -> float:
@@ -90,15 +96,15 @@ class RatingGraph(System):
 
     @property
     def extra(self) -> float:
-        """What a number of the item table may spend beside that."""
+        """Further epsilon of a number of the item table."""
         return 0.0
 
     @abstractmethod
     def times(self, population: Population) -> int:
-        """Messages of a training that depend on one user."""
+        """Number of messages of a training that depend on one user."""
 
     def message(self, population: Population) -> ComponentLaplace:
-        """All numbers at opposite corners of the cube, or of the largest cube within the ball."""
+        """Randomizer of all numbers at opposite corners of the cube, or of the cube in the ball."""
         count = self.weights(population)
         part = 1.0 if self.norm == "max" else 1.0 / math.sqrt(count)
         return ComponentLaplace(
@@ -106,7 +112,7 @@ class RatingGraph(System):
         )
 
     def mechanism(self, scope: Scope, population: Population) -> Mechanism | None:
-        """The noise of a number, or of all at corners; None for presence and what is not sent."""
+        """Noise of one number, or of all at corners; None for presence and for unsent values."""
         found: Mechanism
         if scope.vantage is not Vantage.SERVER or scope.is_presence:
             return None
@@ -124,9 +130,9 @@ class RatingGraph(System):
         return Repeated(one, self.times(population)) if training else one
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """Per message the noise of one number, or of all; who takes part is not hidden.
+        """Event per message of the noise of one number, or of all; participation is not hidden.
 
-        Of an L2 ball the L1 diameter counts, sqrt(count) times that of L2: corners attain it.
+        The L1 diameter of an L2 ball counts, sqrt(count) times that of L2: corners attain it.
         """
         if scope.is_presence:
             return dp.NonPrivateDpEvent()
@@ -138,17 +144,17 @@ class RatingGraph(System):
         )
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Messages of all numbers of the model."""
+        """Sizes for the estimate of a training's cost: messages of all numbers of the model."""
         sizes = Population(n_users=interactions.n_users, n_items=interactions.n_items)
         numbers = self.weights(sizes)
         return {"width": self.dimension, "numbers": numbers, "bytes": 4 * numbers}
 
     def weights(self, population: Population) -> int:
-        """Numbers of the model: the item table and the layer."""
+        """Number of weights of the model: the item table and the layer."""
         return self.dimension * (population.n_items + self.dimension)
 
     def initial(self, n_items: int, rng: np.random.Generator) -> dict[str, Floats]:
-        """Random items; the layer passes them on as they are."""
+        """Random items, and a layer that is the identity."""
         items = rng.normal(scale=self.init_scale, size=(n_items, self.dimension))
         return {"item": items.astype(np.float32), "gnn.A": np.eye(self.dimension, dtype=np.float32)}
 
@@ -160,24 +166,24 @@ class RatingGraph(System):
     def mean(
         self, ratings: sparse.csr_array, model: Broadcast, near: Floats | None
     ) -> tuple[Floats, float]:
-        """m of every user (n, d), and the share of it that is of own items."""
+        """Mean m of every user (n, d), and the share of own items in it."""
         counts = np.maximum(np.diff(ratings.indptr), 1)[:, None]
-        mine = _met(ratings) @ np.asarray(model["item"], np.float64) / counts
+        mine = _interacted(ratings) @ np.asarray(model["item"], np.float64) / counts
         return (mine, 1.0) if near is None else ((mine + near) / 2.0, 0.5)
 
     def neighbours(
         self, ratings: sparse.csr_array, model: Broadcast, kept: Floats | float = 0.0
     ) -> Floats:
-        """The mean embedding of the users who met the same items, an item at a time, (n, d).
+        """Mean embedding of the users of the same items, averaged over the items, (n, d).
 
-        What the third party sends back: it matches codes that are equal where the items are.
+        The third party sends it back; it matches codes, which are equal for equal items.
         """
         layer = np.asarray(model["gnn.A"], np.float64)
         return self.around(ratings, self.mean(ratings, model, None)[0] @ layer.T + kept)
 
     def around(self, ratings: sparse.csr_array, users: Floats) -> Floats:
-        """The mean of ``users`` (n, d) over those who met the same items, an item at a time."""
-        met = _met(ratings)
+        """Mean of ``users`` (n, d) over the users of the same items, averaged over the items."""
+        met = _interacted(ratings)
         found = met @ np.asarray(met.sum(axis=0)).ravel()
         return np.asarray(met @ (met.T @ users) / np.maximum(found, 1.0)[:, None])
 
@@ -188,9 +194,9 @@ class RatingGraph(System):
         near: Floats | None = None,
         kept: Floats | float = 0.0,
     ) -> Gradients:
-        """Of the mean squared error of each user's ratings; neighbours' embeddings are fixed.
+        """Gradients of the mean squared error of each user's ratings.
 
-        ``kept`` (n, d) are the users' own vectors e.
+        Neighbours' embeddings are fixed. ``kept`` (n, d) are the users' own vectors e.
         """
         items, layer = (np.asarray(model[n], np.float64) for n in ("item", "gnn.A"))
         m, share = self.mean(ratings, model, near)
@@ -209,10 +215,10 @@ class RatingGraph(System):
         )
 
     def user_step(self, one: Gradients, model: Broadcast) -> Floats:
-        """How far users step on their own vectors, (n, d): never so far that their errors rise.
+        """Steps of users on their own vectors, (n, d), so short that their errors do not rise.
 
-        One over the squared lengths of a user's items together is as far as that is sure; of noisy
-        items, ``user_rate`` alone would diverge.
+        One over the sum of the squared lengths of a user's items is the longest step for which this
+        is certain; with noisy items, ``user_rate`` alone would diverge.
         """
         squares = one.own @ np.square(np.asarray(model["item"], np.float64)).sum(axis=1)
         rate = np.minimum(self.user_rate, 1.0 / np.maximum(squares, 1e-100))
@@ -227,7 +233,7 @@ class RatingGraph(System):
         return np.asarray(self.level + self.best * (hidden @ arrays["item"].T))
 
 
-def _met(ratings: sparse.csr_array) -> sparse.csr_array:
-    """1 where a user met an item."""
+def _interacted(ratings: sparse.csr_array) -> sparse.csr_array:
+    """1 for each item with which a user interacted."""
     ones = np.ones(ratings.nnz)
     return sparse.csr_array((ones, ratings.indices, ratings.indptr), shape=ratings.shape)

@@ -1,1 +1,1 @@
-"""What the neighbours share."""
+"""Shared parts of the systems of FMF-LDP."""

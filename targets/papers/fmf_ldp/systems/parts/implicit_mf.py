@@ -20,7 +20,7 @@ from fedrec_auditor.targets.compute import Compute, one_thread
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.settings import Positive, Whole
 from fedrec_auditor.targets.systems.base import Evaluation, Model
-from fedrec_auditor.targets.systems.system import System, Trained, Training
+from fedrec_auditor.targets.systems.system import System, Training, TrainingResult
 from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 
 # User vectors in closed form and item gradients of implicit matrix factorization.
@@ -38,30 +38,26 @@ from fedrec_auditor.targets.transcript import Channel, Public, Round, Uploads
 #
 #     y = (1 + alpha) (I + alpha Z^T Z)^-1 Z^T 1 = (1 + alpha) Z^T (I + alpha Z Z^T)^-1 1,
 #
-# so that users with fewer than F interactions need a system of the size of their history only. Both
-# systems have eigenvalues in [1, 1 + alpha], as W^T W is part of V^T V.
+# so that users with fewer than F interactions need only a system of the size of their history. Both
+# systems have eigenvalues in [1, 1 + alpha], because W^T W is part of V^T V.
 #
 # Users are sorted by activity and solved in padded batches of at most ``BLOCK`` numbers, so that
 # memory beyond the result does not grow with the number of users.
 #
-# L is found in float64. From there on precision follows the broadcast: of a float32 V come float32
-# vectors and corrections, of any other float64. One BLAS thread: batches are small, and results do
-# not depend on what else the machine does.
+# L is computed in float64. After that, precision follows the broadcast: a float32 V gives float32
+# vectors and corrections, any other V float64. BLAS uses one thread: batches are small, and results
+# do not depend on the load of the machine.
 
 # Numbers in one padded batch: 0.5 MiB of float64, so that two fit a second-level cache.
 BLOCK = 1 << 16
 
 
 def item_gradients(
-    items: Floats,
-    touched: sparse.csr_array,
-    *,
-    alpha: float,
-    regularization: float,
+    items: Floats, touched: sparse.csr_array, *, alpha: float, regularization: float
 ) -> RankOne:
-    """Equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
+    """Gradients of equation 5 for every row of ``touched`` (n, M), whose stored entries count as 1.
 
-    The factors of each gradient, of which ``vectors`` (n, F) are those of equation 4.
+    The result has the factors of each gradient; its ``vectors`` (n, F) are those of equation 4.
     """
     kind = np.float32 if items.dtype == np.float32 else np.float64
     exact = np.asarray(items, np.float64)
@@ -70,14 +66,14 @@ def item_gradients(
         if not np.isfinite(shared).all():
             raise InputError(
                 "Expected V^T V + lambda I to be finite, got NaN or infinities in it. "
-                "Lower the learning rate, or give a finite V."
+                "Lower the learning_rate, or give a finite V."
             )
         try:
             root = np.linalg.cholesky(shared)
         except np.linalg.LinAlgError:
             raise InputError(
                 "Expected V^T V + lambda I to be positive definite in floating point, got "
-                f"regularization={regularization!r} for a singular V. Give a larger one."
+                f"regularization={regularization!r} for a singular V. Give a larger number."
             ) from None
         whitened: Floats = solve_triangular(root, exact.T, lower=True).T.astype(kind, copy=False)
         vectors, predicted = _batched(whitened, root, touched, alpha)
@@ -94,7 +90,7 @@ def item_gradients(
 def _batched(
     whitened: Floats, root: Floats, touched: sparse.csr_array, alpha: float
 ) -> tuple[Floats, Floats]:
-    """Both results without their (1 + alpha), from Z (M, F) and L."""
+    """Both results without their factor (1 + alpha), from Z (M, F) and L."""
     count, factors = whitened.shape
     columns = np.append(touched.indices, count)
     solved = np.zeros((touched.shape[0], factors), whitened.dtype)
@@ -126,9 +122,9 @@ def _ridge(gram: Floats, alpha: float) -> Floats:
 def _batches(
     indptr: Ints, factors: int
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]]:
-    """Users of like activity (b,), positions of their entries (b, width), which of them exist.
+    """Users of similar activity (b,), positions of their entries (b, width), and their flags.
 
-    Where there is none the position is one beyond the last.
+    A flag states whether the entry exists; a missing entry has the position after the last one.
     """
     activity = np.diff(indptr)
     order = np.argsort(-activity, kind="stable")
@@ -143,35 +139,35 @@ def _batches(
         start = stop
 
 
-# Federated implicit matrix factorization: what ``fcf`` and ``fmf-ldp`` share.
+# Federated implicit matrix factorization, shared by ``fcf`` and ``fmf-ldp``.
 #
-# Every round the server broadcasts the item matrix V, every client solves for its user vector
-# (equation 4) and sends something of its item gradient (equation 5), and the server takes
-# ``server_steps`` gradient steps on the aggregate. User vectors never leave the device; after the
-# training each device solves for its own once more, against the final V, and scores by X V^T.
+# In every round the server broadcasts the item matrix V, every client solves for its user vector
+# (equation 4) and sends a part of its item gradient (equation 5), and the server takes
+# ``server_steps`` gradient steps on the aggregate. User vectors never leave the device. After the
+# training each device solves for its vector once more, against the final V, and scores by X V^T.
 #
-# Clients upload once a round: the paper counts its uploads as epochs times k (section 5.1), so the
-# "20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
+# Clients upload once per round: the paper counts its uploads as epochs times k (section 5.1), so
+# that the "20 gradient descent steps" of an epoch (section 4.3) reuse one aggregate.
 
 CUTOFFS = (2, 5, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitMf(System):
-    """The settings and the training loop; a system says what is uploaded and how V follows.
+    """Settings and training loop; a member system defines the uploads and the next V.
 
     ``factors``, ``regularization``, ``learning_rate``, ``rounds`` and ``server_steps`` are the
-    paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation
-    of the first V, are not in the paper: these defaults were picked by HR@10 on MovieLens-100K,
-    on the split that utility is reported on, and flatter it to that extent.
+    paper's (section 4.3). ``alpha`` (c = 1 + alpha r) and ``init_scale``, the standard deviation of
+    the first V, are not in the paper: these defaults were chosen by HR@10 on MovieLens-100K, on the
+    split on which utility is reported, and flatter it to that extent.
     """
 
     factors: Annotated[Whole, "entries of a user's and of an item's vector"] = 5
-    alpha: Annotated[Positive, "how much a rating r counts: c = 1 + alpha r"] = 1.0
+    alpha: Annotated[Positive, "alpha of a rating's weight c = 1 + alpha r"] = 1.0
     regularization: Annotated[Positive, "lambda of equation 1"] = 1e-6
-    learning_rate: Annotated[Positive, "size of the server's steps on V"] = 1e-3
-    rounds: Annotated[Whole, "rounds of a training"] = 20
-    server_steps: Annotated[Whole, "steps on V that the server takes a round"] = 20
+    learning_rate: Annotated[Positive, "learning rate of the server for V"] = 1e-3
+    rounds: Annotated[Whole, "rounds per training"] = 20
+    server_steps: Annotated[Whole, "steps of the server on V per round"] = 20
     init_scale: Annotated[Positive, "standard deviation of the first V"] = 0.05
 
     learning = MappingProxyType({"factors": 16})
@@ -180,11 +176,11 @@ class ImplicitMf(System):
 
     @property
     def channel(self) -> Channel | None:
-        """The public distribution of one randomized entry; None without any."""
+        """Public distribution of one randomized entry; None without randomization."""
         return None
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """A pass over all interactions in every step of the server."""
+        """Sizes for the estimate of a training's cost: all interactions in every server step."""
         return {"width": self.factors, "passes": self.rounds * self.server_steps}
 
     @abstractmethod
@@ -192,7 +188,7 @@ class ImplicitMf(System):
         """The server's next V."""
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Algorithm 2: of the ratings only which entries are there is used (equation 10)."""
+        """Runs Algorithm 2, which uses only which ratings exist, not their values (equation 10)."""
         items: Floats = rng.normal(scale=self.init_scale, size=(interactions.n_items, self.factors))
         with one_thread():
             for _ in range(self.rounds):
@@ -200,37 +196,32 @@ class ImplicitMf(System):
                 uploads = self.upload(interactions, model, rng, compute=compute)
                 yield Round(broadcast=model, uploads=uploads)
                 items = self.step(items, uploads)
-        return Trained({"items": items}, {"items": items}, self.vectors_behind(uploads))
+        return TrainingResult({"items": items}, {"items": items}, self.vectors_behind(uploads))
 
     def vectors_behind(self, uploads: Uploads) -> Floats | None:
-        """The user vectors (n_users, F) that these uploads were made from; None if not kept."""
+        """User vectors (n_users, F) from which these uploads were made; None if not stored."""
         return None
 
     def public(self, interactions: Interactions) -> Public:
-        """What everybody knows, the distribution of a randomized entry included."""
+        """Public facts, with the distribution of a randomized entry."""
         return replace(super().public(interactions), channel=self.channel)
 
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
-        """X V^T for these users, (len(users), n_items), each solved against the final V."""
+        """Scores X V^T for these users, (len(users), n_items), each solved against the final V."""
         items = model.arrays["items"]
         with one_thread():
             return np.asarray(self.solve(interactions.ratings[users], items) @ items.T)
 
     def solve(self, profiles: sparse.csr_array, items: Floats) -> Floats:
-        """Equation 4 for every profile: (n, F). Private: it never leaves a device."""
+        """User vectors of equation 4 for every profile, (n, F), which never leave a device."""
         return self.gradients(profiles, items).vectors
 
     def gradients(self, profiles: sparse.csr_array, items: Floats) -> RankOne:
-        """Equation 5 for every profile, and the vectors behind it: before anything is hidden."""
-        return item_gradients(
-            items,
-            profiles,
-            alpha=self.alpha,
-            regularization=self.regularization,
-        )
+        """Gradients of equation 5 for every profile, and their user vectors, unprotected."""
+        return item_gradients(items, profiles, alpha=self.alpha, regularization=self.regularization)
 
     def ascend(self, items: Floats, gradient: Floats, scale: float) -> NDArray[np.float64]:
-        """``server_steps`` times V <- V + gamma (scale gradient - 2 lambda V)."""
+        """V after ``server_steps`` steps V <- V + gamma (scale gradient - 2 lambda V)."""
         for _ in range(self.server_steps):
             items = items + self.learning_rate * (
                 scale * gradient - 2.0 * self.regularization * items

@@ -21,26 +21,29 @@ from fedrec_auditor.targets.transcript import Broadcast
 
 # The recommender of the PrivRec paper: embedded features into a multi-layer network (equation 1).
 #
-# Of a user it takes the categorical features that the data have (gender, occupation, age group), of
-# an item its number and its genres. Each value has an embedding, each genre one where an item is of
-# it and zeros where it is not. All are concatenated, [U; V], and go through four hidden layers with
-# ReLU into one sigmoid. The paper gives the embedding's dimension (64) and the number of layers,
-# not their sizes: here ``width``, then halved from layer to layer. Section 4.1 names the sigmoid as
-# "the" activation, equation 1 ReLU within and a sigmoid at the end for implicit feedback: equation
-# 1 is followed.
+# The features of a user are the categorical attributes in the data (gender, occupation, age group);
+# those of an item are its number and its genres. Each value has an embedding; a genre that an item
+# does not have gives zeros. All are concatenated, [U; V], and go through four hidden layers with
+# ReLU into one sigmoid. The paper states the embedding's dimension (64) and the number of layers,
+# but not their sizes: here ``width``, then halved from layer to layer. Section 4.1 names the
+# sigmoid as "the" activation. Equation 1 has ReLU within and a sigmoid at the end for implicit
+# feedback, and is followed here.
 
 LAYERS = 4
-Averaged = Annotated[bool, "the mean of the embeddings of an item's genres is read, not each"]
+Averaged = Annotated[bool, "reads the mean of the embeddings of an item's genres, not each"]
 USER, ITEM, GENRE = "user.", "item", "genre"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Sizes of a network, and which features it reads.
+    """Sizes of a network, and the features that it reads.
 
-    ``side`` reads features of users and items; ``ids`` gives every item an embedding of its own,
-    which it has anyway where no genres are read. ``averaged`` replaces the embeddings of an item's
-    genres by their mean, an input of the size of one.
+    ``embedding``: dimension of an embedding.
+    ``width``: outputs of the first hidden layer.
+    ``ids``: whether every item has its own embedding; it always has one if no genres are read.
+    ``side``: whether features of users and items are read.
+    ``averaged``: whether the mean of the embeddings of an item's genres, an input of the size of
+    one, replaces them.
     """
 
     embedding: int
@@ -73,7 +76,7 @@ class Network:
         return tables | {"output.weight": (sizes[-1],), "output.bias": ()}
 
     def initial(self, interactions: Interactions, rng: Generator) -> dict[str, NDArray[np.float32]]:
-        """The first model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
+        """Initial model: embeddings N(0, 1/d), weights N(0, 2/inputs), biases 0."""
         model = {}
         for name, shape in self.shapes(interactions).items():
             if name.endswith("bias"):
@@ -86,7 +89,7 @@ class Network:
         return model
 
     def check(self, broadcast: Broadcast | None, interactions: Interactions) -> Broadcast:
-        """The components that these data need, in order; InputError if the broadcast lacks one."""
+        """Components that these data need, in order; InputError if the broadcast lacks one."""
         expected = self.shapes(interactions)
         got: dict[str, Any] = {k: np.shape(v) for k, v in (broadcast or {}).items()}
         for name, shape in expected.items():
@@ -99,15 +102,15 @@ class Network:
 
 
 def genre_flags(interactions: Interactions) -> NDArray[np.float32]:
-    """1 where an item is of a genre, (n_items, genres)."""
+    """1 if an item has a genre, else 0, (n_items, genres)."""
     if interactions.genres is None:
         return np.zeros((interactions.n_items, 0), dtype=np.float32)
     return interactions.genres.astype(np.float32)
 
 
 LANES = 16
-"""Minibatches are multiples of it: torch computes a sigmoid in other bits at the end of an array
-that does not fill its vectors, and that end would depend on the number of devices."""
+"""Divisor of minibatch sizes. Torch computes a sigmoid with other bits at the end of an array that
+does not fill its vectors, and that end would depend on the number of devices."""
 _DRAW, _ORDER = 0, 1  # purposes of a device's streams
 
 
@@ -115,8 +118,9 @@ _DRAW, _ORDER = 0, 1  # purposes of a device's streams
 class DeviceExamples:
     """Examples of n devices, each item at most once, padded to one width.
 
-    ``items`` (n, width) holds the positives, ascending, then the negatives; ``counts`` (n,) are
-    the numbers of positives, ``sizes`` (n,) of all examples. What lies beyond is padding.
+    ``items``: positives, ascending, then negatives, then padding (n, width).
+    ``counts``: numbers of positives (n,).
+    ``sizes``: numbers of all examples (n,).
     """
 
     items: NDArray[np.int64]
@@ -127,9 +131,10 @@ class DeviceExamples:
     def draw(
         cls, interactions: Interactions, streams: Streams, *, negatives: int
     ) -> DeviceExamples:
-        """Every stored interaction, and ``negatives`` times as many unmet items, all different.
+        """Every stored interaction, and ``negatives`` times as many different negatives.
 
-        Fewer where the catalogue has no more. Memory: 8 bytes a device and item of the catalogue.
+        There are fewer if the catalogue has no more. Memory: 8 bytes per device and item of the
+        catalogue.
         """
         n_items = interactions.n_items
         counts = np.diff(interactions.ratings.indptr).astype(np.int64)
@@ -149,34 +154,34 @@ class DeviceExamples:
         return (np.arange(self.items.shape[1]) < self.counts[:, None]).astype(np.float32)
 
     def orders(self, streams: Streams, epoch: int, width: int) -> NDArray[np.int64]:
-        """A new order of each device's examples, (n, width), padding last. ``width`` may be larger.
+        """New order of each device's examples, (n, width), padding last. ``width`` may be larger.
 
-        An order depends on the device's own stream and number of examples only.
+        An order depends only on the device's own stream and number of examples.
         """
         keys = streams.fold_in(_ORDER + epoch).uniform(width)
         keys[np.arange(width) >= self.sizes[:, None]] = 2.0
         return np.argsort(keys, axis=1, kind="stable")
 
     def take(self, devices: Ints) -> DeviceExamples:
-        """The examples of these devices."""
+        """Examples of these devices."""
         return DeviceExamples(
             items=self.items[devices], counts=self.counts[devices], sizes=self.sizes[devices]
         )
 
 
 Weights = dict[str, Tensor]
-"""What a device trains, all with a leading device axis.
+"""Weights that a device trains, all with a leading device axis.
 
-"user" (n, du), the embeddings of its own attributes side by side; "item" (n, width, d), those of
-its examples; "genre" (n, g, d) and the layers as they are broadcast.
+"user" (n, du) has the embeddings of its own attributes side by side, "item" (n, width, d) those of
+its examples; "genre" (n, g, d) and the layers have the shapes of the broadcast.
 """
 
 
 def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     """Scores before the sigmoid of every item of ``weights``, (n, items): equation 1.
 
-    The first layer is taken apart by what it reads, so that a user's part is computed once and a
-    genre's once a device. The last product is a sum, which is the same in any company.
+    The first layer is split by its inputs, so that a user's part and a genre's part are computed
+    once per device. The last product is a sum, which does not depend on other devices.
     """
     first, user, rows = weights["mlp1.weight"], weights["user"], weights[ITEM]
     du, d = user.shape[1], rows.shape[2]
@@ -184,7 +189,7 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
     hidden = hidden + rows @ first[:, du : du + d]
     if GENRE in weights:
         genre, last = weights[GENRE], first[:, du + d :]
-        if last.shape[1] > genre.shape[2]:  # an input a genre
+        if last.shape[1] > genre.shape[2]:  # one input per genre
             parts = (genre[:, :, None] @ last.reshape(*genre.shape, -1))[:, :, 0]
         else:
             flags = flags / flags.sum(dim=-1, keepdim=True).clamp(min=1)
@@ -198,7 +203,7 @@ def logits(weights: Mapping[str, Tensor], flags: Tensor) -> Tensor:
 
 
 def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
-    """Equation 2 with ``weight`` (n, items) for each example, summed over devices."""
+    """Loss of equation 2 with ``weight`` (n, items) for each example, summed over devices."""
     return binary_cross_entropy_with_logits(
         logits(weights, flags), labels, weight=weight, reduction="sum"
     )
@@ -207,7 +212,7 @@ def loss(weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: T
 def gradients(
     weights: Mapping[str, Tensor], flags: Tensor, labels: Tensor, weight: Tensor
 ) -> Weights:
-    """Gradient of every device's loss by its own weights: devices do not mix in the sum."""
+    """Gradient of every device's loss by its own weights; the sum does not mix devices."""
     live = {name: value.requires_grad_() for name, value in weights.items()}
     found = torch.autograd.grad(
         loss(live, flags, labels, weight), list(live.values()), allow_unused=True
@@ -215,19 +220,24 @@ def gradients(
     return {name: g for name, g in zip(live, found, strict=True) if g is not None}
 
 
-# Local training of many PrivRec devices at once, in torch: weights with a leading device axis.
+# Local training of many PrivRec devices together, in torch: weights with a leading device axis.
 #
-# A device never meets an item twice in one training, so its rows of the item table are stored by
-# example: (n, width, d) instead of a table a device. Devices of one batch differ in their number of
-# examples; they are sorted by it, so that those with a minibatch left are always the first ones.
-# Each product is of one device's own matrices, of shapes that do not depend on the other devices: a
-# device's result is the same, bit for bit, in any company (measured on CPU, for layers of two units
-# and more and minibatches of multiples of 16; to rounding otherwise).
+# A device has an item at most once in one training, so that its rows of the item table are stored
+# by example: (n, width, d) instead of one table per device. Devices of one batch are sorted by
+# their number of examples, so that devices with a further minibatch are always the first ones. Each
+# product is of one device's own matrices, whose shapes do not depend on the other devices: a
+# device's result is the same, bit for bit, beside any other devices (measured on CPU, for layers of
+# at least two units and minibatches of multiples of 16; up to rounding otherwise).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProximalTraining:
-    """How a device trains: ``epochs`` E2, ``rate`` alpha1, ``proximal`` mu."""
+    """Local training of a device.
+
+    ``epochs``: number of epochs E2.
+    ``rate``: learning rate alpha1.
+    ``proximal``: weight mu of the proximal term.
+    """
 
     epochs: int
     rate: float
@@ -236,11 +246,14 @@ class ProximalTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """n devices: their examples, features of these, and the weights that they start from.
+    """n devices: their examples, the features of these, and their initial weights.
 
-    ``weights`` are the broadcast's, as views without memory of their own but for "user" and
-    "item". ``flags`` (n, width, g) are the genres of the examples, ``labels`` (n, width).
-    A minibatch has ``batch`` examples, of which ``width`` is a multiple.
+    ``examples``: examples of each device.
+    ``streams``: random streams of the devices.
+    ``weights``: views of the broadcast, except for "user" and "item", which have their own memory.
+    ``flags``: genres of the examples (n, width, g).
+    ``labels``: labels of the examples (n, width).
+    ``batch``: examples of a minibatch; it divides ``width``.
     """
 
     examples: DeviceExamples
@@ -262,9 +275,10 @@ class Devices:
         device: str,
         dtype: torch.dtype = torch.float32,
     ) -> Devices:
-        """Devices that hold ``interactions`` and were sent ``broadcast``.
+        """Devices with the data ``interactions`` that received ``broadcast``.
 
-        No minibatch is larger than the catalogue takes: a device has each item once at most.
+        A minibatch is at most as large as the catalogue, because a device has each item at most
+        once.
         """
         n, width = examples.items.shape
         batch = min(batch, -(-interactions.n_items // LANES) * LANES)
@@ -300,12 +314,11 @@ class Devices:
     def train(self, local: ProximalTraining) -> Weights:
         """Algorithm 1, lines 10 to 17: E2 epochs of plain SGD on L', minibatch by minibatch.
 
-        A device whose weights leave the range of numbers on the way ends where it began.
-
-        L' is the mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all
-        weights. Equation 7 prints the norm without the square, which has no gradient at theta0,
-        where every device starts; its source (FedProx) has the square, and only then does the
-        factor 1/2 make sense: its gradient is mu (theta - theta0).
+        A device whose weights overflow during the training returns its initial weights. L' is the
+        mean of equation 2 over the minibatch plus mu/2 ||theta - theta0||^2 over all weights.
+        Equation 7 prints the norm without the square, which has no gradient at theta0, where every
+        device starts. Its source (FedProx) has the square, and only with the square is the factor
+        1/2 sensible: its gradient is mu (theta - theta0).
         """
         start = self.weights
         now = {name: value.clone() for name, value in start.items()}
@@ -319,25 +332,25 @@ class Devices:
         for epoch in range(local.epochs):
             orders = torch.as_tensor(self.examples.orders(self.streams, epoch, width), device=where)
             for number in range(int(batches.max(initial=0))):
-                left = int((batches > number).sum())  # the first ``left`` devices
-                place = orders[:left, number * size : (number + 1) * size]
-                device = torch.arange(left, device=where)[:, None]
+                active = int((batches > number).sum())  # number of devices that have this minibatch
+                place = orders[:active, number * size : (number + 1) * size]
+                device = torch.arange(active, device=where)[:, None]
                 positions = number * size + torch.arange(place.shape[1], device=where)
-                weight = (positions < sizes[:left, None]).to(self.labels.dtype)
+                weight = (positions < sizes[:active, None]).to(self.labels.dtype)
                 weight /= weight.sum(dim=1, keepdim=True)
-                live = {k: v[:left].detach() for k, v in now.items() if k != ITEM}
+                live = {k: v[:active].detach() for k, v in now.items() if k != ITEM}
                 live[ITEM] = now[ITEM][device, place]
                 slope = gradients(
                     live, self.flags[device, place], self.labels[device, place], weight
                 )
                 if pull:
                     for name, value in now.items():
-                        value[:left].lerp_(start[name][:left], pull)
+                        value[:active].lerp_(start[name][:active], pull)
                 for name, value in slope.items():
                     if name == ITEM:
                         now[ITEM][device, place] = now[ITEM][device, place] - local.rate * value
                     else:
-                        now[name][:left].sub_(value, alpha=local.rate)
+                        now[name][:active].sub_(value, alpha=local.rate)
         diverged = ~finite(now)
         for name, value in now.items():
             value[diverged] = start[name][diverged]
@@ -345,25 +358,25 @@ class Devices:
 
 
 def reptile(devices: Devices, local: ProximalTraining) -> Weights:
-    """Line 18 of Algorithm 1: how far local training took a device, theta - theta0."""
+    """Line 18 of Algorithm 1: the change of a device by local training, theta - theta0."""
     return {name: v - devices.weights[name] for name, v in devices.train(local).items()}
 
 
 def maml(devices: Devices, local: ProximalTraining) -> Weights:
     """Equations 4 and 5: minus the gradient, by theta0, of the query loss after the support steps.
 
-    A random half of a device's examples (the smaller one, if odd) is the support set, on which
+    A random half of a device's examples (the smaller half, if odd) is the support set, on which
     ``local.epochs`` steps of full gradients are taken; the other half is the query set. The
-    gradient goes through these steps (second order). Losses are means. A product takes
-    ``batch`` examples at a time, of which padding adds exact zeros. A device whose gradient
-    leaves the range of numbers returns none.
+    gradient goes through these steps (second order). Losses are means. A product takes ``batch``
+    examples at a time, to which padding adds exact zeros. A device whose gradient overflows returns
+    zeros.
     """
     size, width = devices.batch, devices.labels.shape[1]
     start = {name: v.clone().requires_grad_() for name, v in devices.weights.items()}
     if not width:
         return {name: torch.zeros_like(v) for name, v in start.items()}
     orders = torch.as_tensor(devices.examples.orders(devices.streams, 0, width))
-    place = torch.argsort(orders, dim=1).to(devices.labels.device)  # of an example in the order
+    place = torch.argsort(orders, dim=1).to(devices.labels.device)  # an example's place in order
     sizes = torch.as_tensor(devices.examples.sizes, device=place.device)[:, None]
     support = (place < sizes // 2).to(devices.labels.dtype)
     query = (place < sizes).to(devices.labels.dtype) - support
@@ -393,8 +406,8 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
     """Scores of all items, (n, n_items), by trained ``weights``; ``flags`` (n_items, g).
 
-    Rows of items that a device has not trained are those of the broadcast. In double precision
-    where single does not hold the scores.
+    Rows of items that a device has not trained are those of the broadcast. Scores that overflow in
+    single precision are computed in double precision.
     """
     n, rows = len(devices.examples), weights[ITEM]
     table = torch.zeros((flags.shape[0], rows.shape[2]), dtype=rows.dtype, device=rows.device)
@@ -410,12 +423,12 @@ def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: 
     whole, kinds = weights | {ITEM: every}, flags.expand(n, *flags.shape)
     with torch.no_grad():
         found = logits(whole, kinds)
-        if not found.isfinite().all():  # huge weights are still weights: five layers of them fit
+        if not found.isfinite().all():  # five layers of huge single weights fit into a double
             found = logits({k: v.double() for k, v in whole.items()}, kinds.double())
     return found
 
 
 def finite(weights: Weights) -> Tensor:
-    """Which devices' weights are all finite, (n,)."""
+    """Whether a device's weights are all finite, (n,)."""
     each = [v.isfinite().reshape(len(v), v.numel() // len(v)).all(dim=1) for v in weights.values()]
     return torch.stack(each).all(dim=0)

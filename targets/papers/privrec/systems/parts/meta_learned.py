@@ -1,4 +1,4 @@
-"""Meta-learned recommenders: rounds, their messages, and the counts that users send."""
+"""Meta-learned recommenders: rounds, their messages, and the printed privacy accounting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ from fedrec_auditor.targets.papers.privrec.systems.parts.device import (
 from fedrec_auditor.targets.settings import Positive, Range, Whole
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import DEFAULT, Evaluation, Model, Population, Split
-from fedrec_auditor.targets.systems.system import Calls, Messages, Trained, Training, Unperturbed
+from fedrec_auditor.targets.systems.system import (
+    Messages,
+    NoiselessSystem,
+    Training,
+    TrainingResult,
+    UploadRequest,
+)
 from fedrec_auditor.targets.transcript import Broadcast, Round, Uploads
 
 if TYPE_CHECKING:
@@ -40,13 +46,13 @@ if TYPE_CHECKING:
     )
 
 
-# What the PrivRec paper's accounting prints for any population (Tables 3 and 4, section 4.4).
+# The accounting that the PrivRec paper prints, for any population (Tables 3 and 4, section 4.4).
 #
-# All 36 entries come out, to the digits printed (which are cut, not rounded), of this: Theorem 9 of
-# Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under replace-one
+# The following gives all 36 entries, to the printed digits (which are cut, not rounded): Theorem 9
+# of Wang, Balle and Kasiviswanathan (2019) for sampling without replacement under replace-one
 # adjacency, with a Gaussian of Rényi curve a / (2 z^2), integer orders, the classic conversion, and
 # T = E1 M steps. Algorithm 2 takes E1 steps: each is counted M times. (The text of section 2.3.4
-# says N/M, which gives none of the entries.)
+# states N/M, which gives none of the entries.)
 
 _ORDERS = 64
 
@@ -54,7 +60,7 @@ _ORDERS = 64
 def printed_epsilon(
     *, clients: int, n_users: int, rounds: int, multiplier: float, delta: float
 ) -> float:
-    """The epsilon that the authors would print for E1 = ``rounds``; infinite at delta 0."""
+    """Epsilon that the authors would print for E1 = ``rounds``; infinite at delta 0."""
     if delta == 0:
         return math.inf
     orders = np.arange(2, _ORDERS + 1)
@@ -63,7 +69,7 @@ def printed_epsilon(
 
 
 def amplified(rate: float, order: int, multiplier: float) -> float:
-    """Theorem 9: the Rényi divergence of whole ``order`` after sampling at ``rate``.
+    """Theorem 9: the Rényi divergence of integer ``order`` after sampling at ``rate``.
 
     1/(a-1) ln(1 + q^2 C(a,2) min(4 (e^{r(2)} - 1), 2 e^{r(2)})
                + sum over j = 3..a of 2 q^j C(a,j) e^{(j-1) r(j)}),   r(a) = a / (2 z^2).
@@ -80,17 +86,17 @@ def amplified(rate: float, order: int, multiplier: float) -> float:
 def messages(
     change: Mapping[str, NDArray[Any]],
     examples: DeviceExamples,
-    held: Interactions,
+    profiles: Interactions,
     model: Broadcast,
     kind: Kind,
     rate: float,
 ) -> dict[str, Component]:
-    """Component by component of ``model`` what n devices send, of this kind and learning rate.
+    """Messages of n devices for each component of ``model``, of this kind and learning rate.
 
-    ``change`` is theirs as ``Devices`` store weights: "user" (n, du) side by side, "item" (n,
-    width, d) by example, the others as broadcast. Rows of no change are left out.
+    ``change`` is in the layout of ``Devices``: "user" (n, du) side by side, "item" (n, width, d) by
+    example, the other components as broadcast. Rows without a change are left out.
     """
-    found: dict[str, Component] = {}
+    sent: dict[str, Component] = {}
     at = 0
     for name, part in model.items():
         if name == ITEM:
@@ -99,17 +105,17 @@ def messages(
             ids, rows = examples.items[device, place], change[ITEM][device, place]
         elif name.startswith(USER):
             device = np.arange(len(examples))
-            ids = held.attributes[name.removeprefix(USER)].codes
+            ids = profiles.attributes[name.removeprefix(USER)].codes
             rows = change["user"][:, at : at + part.shape[1]]
             at += part.shape[1]
         else:
-            found[name] = Dense(change[name], kind, rate)
+            sent[name] = Dense(change[name], kind, rate)
             continue
         moved = rows.any(axis=1)
         device, ids, rows = device[moved], ids[moved], rows[moved]
         order = np.lexsort((ids, device))
         sizes = np.bincount(device, minlength=len(examples))
-        found[name] = Rows(
+        sent[name] = Rows(
             indptr=np.concatenate([[0], np.cumsum(sizes)]),
             ids=ids[order],
             values=rows[order],
@@ -117,13 +123,13 @@ def messages(
             kind=kind,
             rate=rate,
         )
-    return found
+    return sent
 
 
 def joined(
     blocks: Sequence[Mapping[str, Component]], model: Broadcast, kind: Kind, rate: float
 ) -> dict[str, Component]:
-    """The messages of several blocks of devices as one; of none, messages of nobody."""
+    """Messages of several blocks of devices as one; without blocks, messages of no device."""
     return {
         name: _joined([block[name] for block in blocks], name, np.shape(part), kind, rate)
         for name, part in model.items()
@@ -145,7 +151,10 @@ def norms(components: Mapping[str, Component]) -> NDArray[np.float64]:
 
 
 def scaled(part: Component, factor: NDArray[np.float64]) -> Component:
-    """Every client's part times its factor (n,), in float32; a factor of its own hides the rate."""
+    """Every client's part times its factor (n,), in float32.
+
+    Different factors hide the learning rate.
+    """
     if isinstance(part, Rows):
         each = np.repeat(factor, np.diff(part.indptr))
         return replace(part, values=(part.values * each[:, None]).astype(np.float32), rate=None)
@@ -174,20 +183,20 @@ def _joined(
     )
 
 
-# Federated meta-learning of a deep recommender: what the systems of the PrivRec paper share.
+# Federated meta-learning of a deep recommender, shared by the systems of the PrivRec paper.
 #
-# Every round the server broadcasts the model and draws M clients without replacement (Algorithm 1,
-# line 3). Each trains on its own examples and returns a change of the model, by which the server
-# moves (line 7). To recommend, a device trains the final model once more, on what it holds (section
-# 3.3).
+# In every round the server broadcasts the model and draws M clients without replacement (Algorithm
+# 1, line 3). Each client trains on its own examples and returns a change of the model, by which the
+# server moves the model (line 7). To recommend, a device trains the final model once more, on its
+# own data (section 3.3).
 #
 # The whole change is sent. Rows of a table (items, genders, ...) that a device did not touch have a
-# change of exactly zero, which nobody can mistake for one that was trained: the upload names the
-# items that the device trained on, and says the user's attributes. Such rows are therefore stored
-# as not sent (``Rows``), which carries the same information.
+# change of exactly zero, which a trained row never has: the upload reveals the items on which the
+# device trained, and the user's attributes. Such rows are therefore stored as not sent (``Rows``),
+# which carries the same information.
 
 CUTOFFS = (5, 10, 20, 30)
-_TOGETHER = 32  # devices trained at once
+_TOGETHER = 32  # devices trained together
 _SEED = "seed"
 _LANES = Range(
     "[1, inf)", f"to be a multiple of {LANES}", whole=True, also=lambda batch: batch % LANES == 0
@@ -196,24 +205,24 @@ _HALVED = Range(f"[{2**LAYERS}, inf)", whole=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLearned(Unperturbed):
-    """The settings, the training loop, and the device; a system says how its devices learn.
+class MetaLearned(NoiselessSystem):
+    """Settings, training loop and device; a member system defines the learning of its devices.
 
-    ``rounds`` is E1, ``clients`` M (all, where there are fewer), ``local_epochs`` E2,
+    ``rounds`` is E1, ``clients`` M (all users, if there are fewer), ``local_epochs`` E2,
     ``local_rate`` alpha1, ``server_rate`` alpha3. Embeddings of 64, four hidden layers and M = 30
-    are the paper's; E1 and E2 are among those of Figure 2. On the sizes of layers and minibatches,
-    the rates, and negatives the paper is silent. Every stored interaction is a positive, whatever
-    its value: for the paper's "above 3", keep such ratings only. Negatives are drawn once an
-    upload, ``negatives`` a positive, from items that the user has not met.
+    are the paper's; E1 and E2 are among those of Figure 2. The paper does not state the sizes of
+    layers and minibatches, the rates, and the number of negatives. Every stored interaction is a
+    positive, for any value: for the paper's "above 3", keep only such ratings. Per upload,
+    ``negatives`` per positive are drawn once, from items without an interaction of the user.
     """
 
-    rounds: Annotated[Whole, "E1, rounds of a training"] = 100
-    clients: Annotated[Whole, "M, users drawn a round; all, where there are fewer"] = 30
-    local_epochs: Annotated[Whole, "E2, a device's passes over its examples; of nn-self, steps"] = 5
-    batch: Annotated[int, _LANES, "examples a step of a device"] = 64
-    negatives: Annotated[Whole, "items that were not met, drawn an interaction"] = 4
-    local_rate: Annotated[Positive, "alpha1, size of a device's steps"] = 0.5
-    server_rate: Annotated[Positive, "alpha3, size of the server's step"] = 0.3
+    rounds: Annotated[Whole, "E1, rounds per training"] = 100
+    clients: Annotated[Whole, "M, users drawn per round; all users if there are fewer"] = 30
+    local_epochs: Annotated[Whole, "E2, a device's passes over its examples; steps in nn-self"] = 5
+    batch: Annotated[int, _LANES, "examples per step of a device"] = 64
+    negatives: Annotated[Whole, "negatives drawn per interaction"] = 4
+    local_rate: Annotated[Positive, "alpha1, learning rate of a device"] = 0.5
+    server_rate: Annotated[Positive, "alpha3, learning rate of the server"] = 0.3
     embedding: Annotated[Whole, "entries of the embedding of a feature"] = 64
     width: Annotated[int, _HALVED, "outputs of the first hidden layer; each next has half"] = 64
 
@@ -221,9 +230,12 @@ class MetaLearned(Unperturbed):
     evaluation = Evaluation(split=Split.HELD_OUT_USERS, cutoffs=CUTOFFS)
 
     def takes(self, interactions: Interactions) -> dict[str, float]:
-        """Local epochs of those drawn; dense layers are ten times as fast as embeddings."""
+        """Sizes for the estimate of a training's cost.
+
+        Dense layers are ten times as fast as embeddings.
+        """
         shapes = self.network.shapes(interactions)
-        senders = self.drawn(interactions)
+        senders = self.n_drawn(interactions)
         epochs = self.rounds * self.local_epochs * senders / max(1, interactions.n_users)
         return {
             "senders": 0 if self.central else senders,
@@ -235,7 +247,7 @@ class MetaLearned(Unperturbed):
 
     @property
     def step_size(self) -> float:
-        """The learning rate behind what a device sends."""
+        """Learning rate with which devices' messages were made."""
         return self.local_rate
 
     @property
@@ -245,23 +257,23 @@ class MetaLearned(Unperturbed):
 
     @property
     def local(self) -> ProximalTraining:
-        """How a device trains."""
+        """Settings of a device's training."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import ProximalTraining
 
         return ProximalTraining(epochs=self.local_epochs, rate=self.local_rate, proximal=0.0)
 
     def learn(self, devices: Devices) -> Weights:
-        """The change that each device returns: REPTILE, the way that local training took it."""
+        """Change that each device returns, by default the change by local training (REPTILE)."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import reptile
 
         return reptile(devices, self.local)
 
     def personalize(self, devices: Devices) -> Weights:
-        """How a device trains before it recommends: as it does for the server."""
+        """Weights of each device for recommendation, by default trained as for the server."""
         return devices.train(self.local)
 
     def step(self, model: Broadcast, uploads: Uploads, rng: Generator) -> dict[str, NDArray[Any]]:
-        """Equation 6: theta0 + alpha3 times the mean change."""
+        """Next model by equation 6: theta0 + alpha3 times the mean change."""
         return self.move(model, uploads, self.server_rate / max(len(uploads.users), 1))
 
     @staticmethod
@@ -274,15 +286,18 @@ class MetaLearned(Unperturbed):
         return moved
 
     def first(self, interactions: Interactions, rng: Generator) -> dict[str, Any]:
-        """What the server broadcasts first."""
+        """First broadcast."""
         return dict(self.network.initial(interactions, rng))
 
-    def drawn(self, population: Population | Interactions) -> int:
-        """How many clients take part in a round."""
+    def n_drawn(self, population: Population | Interactions) -> int:
+        """Number of clients in a round."""
         return min(self.clients, population.n_users)
 
     def sends(self, scope: Scope) -> bool:
-        """Changes depend on which items are rated, and on attributes that are features."""
+        """Whether messages depend on the scope's unit.
+
+        They depend on which items are rated, and on attributes that are features.
+        """
         attribute = scope.unit is Unit.ATTRIBUTE
         return not scope.is_value and (self.network.side or not attribute)
 
@@ -292,21 +307,22 @@ class MetaLearned(Unperturbed):
         return True
 
     def train(self, interactions: Interactions, rng: Generator, compute: Compute) -> Training:
-        """Algorithm 1. Keeps the change that each drawn client returns, and every broadcast."""
+        """Runs Algorithm 1; stores every broadcast and the change of each drawn client."""
         model, n = self.first(interactions, rng), interactions.n_users
         for _ in range(self.rounds):
-            senders = np.sort(rng.choice(n, size=self.drawn(interactions), replace=False))
+            senders = np.sort(rng.choice(n, size=self.n_drawn(interactions), replace=False))
             sent = self.upload(interactions.take(senders), model, rng, compute=compute)
             uploads = Uploads(senders, sent.components)
             yield Round(broadcast=model, uploads=uploads)
             model = self.step(model, uploads, rng)
-            del sent, uploads  # before the next round's are made
-        return Trained(model, {**model, _SEED: rng.integers(0, 2**63)})
+            del sent, uploads  # frees memory before the next round's are made
+        return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
-    def messages(self, calls: Calls) -> Messages:
-        """Every component's change (``ClientUpdate``), the devices taken 32 at a time.
+    def messages(self, calls: UploadRequest) -> Messages:
+        """Every component's change (``ClientUpdate``), computed for 32 devices at a time.
 
-        ``rng`` gives one seed a device. Memory beyond the result: 32 devices' examples and models.
+        ``rng`` gives one seed per device. Memory beyond the result: examples and models of 32
+        devices.
         """
         profiles, users, compute = calls.profiles, calls.owners, calls.compute
         model, streams = self.network.check(calls.broadcast, profiles), calls.streams
@@ -323,7 +339,8 @@ class MetaLearned(Unperturbed):
     def score(self, model: Model, interactions: Interactions, users: Ints) -> Floats:
         """Scores of all items after a device's own training on ``interactions`` (section 3.3).
 
-        A device's randomness comes from the training's seed and its place: the same in any company.
+        A device's randomness comes from the training's seed and its index, and so does not depend
+        on the other devices.
         """
         import torch
 
@@ -348,7 +365,7 @@ class MetaLearned(Unperturbed):
         broadcast: Broadcast,
         device: str,
     ) -> Iterator[tuple[NDArray[np.intp], Devices]]:
-        """Devices by blocks, most examples first, with their positions in ``users``."""
+        """Blocks of devices, most examples first, with their positions in ``users``."""
         from fedrec_auditor.targets.papers.privrec.systems.parts.device import Devices
 
         for start in range(0, len(users), _TOGETHER):

@@ -1,4 +1,4 @@
-"""Central systems and plain federated ones: noise, minimiser, messages and claims."""
+"""Tests of central systems and plain federated ones: noise, minimiser, messages and claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedrec_auditor.accountants.events.leaves import PureDpEvent
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.targets.components import Rows
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import (
@@ -57,7 +57,7 @@ def test_more_noise_than_the_moments_accountant_asks_for() -> None:
 def test_even_rows_that_are_seen_to_be_drawn_owe_less_than_is_claimed(unit: str) -> None:
     target = DpSgld(unit=unit)
     (scoped,) = target.scoped_claims(SOME)
-    bound = least_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
+    bound = smallest_upper_bound(target, scoped.scope, SOME, 1e-5, all_accountants())
     assert scoped.claim.epsilon == 1.0
     assert 0.02 < bound.epsilon < 0.5
     # drawn in every step instead of seldom, as much noise would not do
@@ -94,7 +94,7 @@ def test_no_embedding_has_a_smaller_perturbed_objective(seed: int) -> None:
 
 
 def noise_of(target: ObjPertb, size: int) -> np.ndarray:
-    """What V says of b where nobody rated: v = -b/(2 lambda)."""
+    """Noise b from V in rows without ratings: v = -b/(2 lambda)."""
     empty = Interactions.of(np.zeros((1, 2)))
     sent = target.upload(empty, None, np.random.default_rng(1), size=size)
     items = sent.components["items"].dense(np.arange(size))
@@ -116,7 +116,7 @@ def test_the_noise_has_the_density_that_the_proof_asks_for() -> None:
 
 
 def test_repaired_a_values_change_moves_the_gradient_by_its_noises_scale_at_most() -> None:
-    """The noise that explains one V under two values differs by 2R|u| = 2R at most."""
+    """The noises that explain one V under two values differ by at most 2R|u| = 2R."""
     target = ObjPertb(as_published=False, factors=3, regularization=1.0)
     low, high = (
         target.run(Interactions.of(np.array([[value]])), np.random.default_rng(0)).model.arrays
@@ -189,7 +189,7 @@ def test_the_model_of_fmf_lfl_is_the_mean() -> None:
 
 
 def test_the_mean_report_is_the_mean_of_the_projected_gradients() -> None:
-    """Unbiased where nothing is cut off: 60,000 reports of one user, to 6 standard errors."""
+    """Unbiased without clipping: 60,000 reports of one user, to 6 standard errors."""
     target = GdDr(factors=2, rows=3, rounds=1, epsilon=6.0)
     profile = Interactions.of(np.array([[0, 3.0, 1.0, 0]]))
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
-"""Whole trainings of Figure 3 of the federated-MF paper against loops that follow its lines.
+"""Tests of whole trainings of Figure 3 against loops that follow its lines.
 
-Without noise and with every row drawn nothing is left to chance but who begins where, which is
-taken from the systems; divisors, weights, learning rates and the order of steps are the paper's.
+Without noise and with every row drawn only the initial embeddings are random, and they are taken
+from the systems; divisors, weights, learning rates and the order of steps are the paper's.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def clip(table: np.ndarray) -> np.ndarray:
 
 
 def rate_at(step: int, steps: int, rate: float = RATE) -> float:
-    """Section 4.3: linearly down over 80% of the steps. g n' is gamma, and n' is all rows."""
+    """Section 4.3: falls linearly over 80% of the steps. g n' is gamma, and n' is all rows."""
     return rate * (1 - 0.48 * min(1, step / (0.8 * steps)))
 
 
 def slopes(x: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the ratings, and so by n' m' tau."""
+    """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the ratings, divided by n' m' tau."""
     rated = x > 0
     error = 2 * (u @ v.T - x) * rated
     return error @ v / rated.sum(), error.T @ u / rated.sum()

@@ -1,4 +1,4 @@
-"""Horizontal systems: what crosses, what is owed, what one rating moves; parties alone."""
+"""Tests of horizontal systems: messages, charges, sensitivities, and parties that train alone."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ from fedrec_auditor.accountants.events.leaves import (
 )
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit
 from fedrec_auditor.accountants.verdict import Verdict
-from fedrec_auditor.auditor.judging.accounting import all_accountants, evaluate
-from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.auditor.judging.accounting import all_accountants, judge_scoped_claim
+from fedrec_auditor.targets.components import RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import (
     HflLocalSgd,
     HflSgdmf,
     HflSynsgd,
 )
-from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN, Descent, Drawn
+from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
+    GOLDEN,
+    Descent,
+    StepRatings,
+)
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise import reach
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
@@ -58,7 +62,7 @@ def test_synsgds_noise_is_z_times_the_papers_sensitivity(unit: str) -> None:
     target = HflSynsgd(rounds=4, noise_multiplier=50.0, unit=unit, tuning=0)
     run = target.run(stars(), np.random.default_rng(0))
     parts = [one.uploads.components["noisy"] for one in run.transcript.rounds]
-    assert all(isinstance(part, Randomized) for part in parts)
+    assert all(isinstance(part, RandomizedMessages) for part in parts)
     noise = np.concatenate([part.dense(np.arange(10)).ravel() for part in parts])
     expected = 50 * ONE * (10 if unit == "user" else 1)
     assert target.noise(1).sigma == pytest.approx(expected)
@@ -76,9 +80,9 @@ def test_local_noise_of_hfl_sgdmf_is_z_times_the_papers_sensitivity() -> None:
 
 
 def test_one_rating_moves_all_rows_of_its_user() -> None:
-    """A rating that turns the pre-trained embedding: sqrt(2 M) as far as the paper has it.
+    """A rating that turns the pre-trained embedding: sqrt(2 M) times as far as the paper states.
 
-    The repaired system moves by one row, no farther than 2 R^(3/2).
+    In the repaired system it moves one row, by at most 2 R^(3/2).
     """
     items = 50
     first, then = np.zeros((items, 3), np.float32), np.zeros((items, 3), np.float32)
@@ -128,12 +132,12 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
     assert sampled.event.noise_multiplier == pytest.approx(z)
     assert leaf(mended, user).noise_multiplier == pytest.approx(z / 100)
     trimmed = kind(unit="user")
-    near = pytest.approx(z * math.sqrt(10) / GOLDEN)  # who comes takes another one's place
+    near = pytest.approx(z * math.sqrt(10) / GOLDEN)  # an added user takes another's place
     if kind is HflSgdmf:
         assert leaf(trimmed, user) == PoissonSampledDpEvent(0.01, GaussianDpEvent(near))
         drawn = SampledWithoutReplacementDpEvent(7000, 70, GaussianDpEvent(near))
         assert leaf(trimmed, replaced) == drawn
-    else:  # user embeddings remember who was drawn: of 70 rows each may be another one
+    else:  # user embeddings remember the draws: each of 70 rows may differ
         assert leaf(trimmed, user) == GaussianDpEvent(pytest.approx(near.expected / 70))
         assert leaf(trimmed, replaced) == RevealedSamplingDpEvent(0.01, GaussianDpEvent(near))
     uneven = replace(trimmed, rate=1.5 / 7000)  # with a user fewer, a row fewer is drawn
@@ -151,14 +155,16 @@ def test_what_is_owed(kind: type[HflSgdmf | HflSynsgd]) -> None:
 def test_a_user_who_comes_changes_the_gradients_of_those_whose_place_it_took(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One row a step: the new user's, then the first one's; else the first one's both times."""
+    """One row per step: the new user's, then the first user's; otherwise twice the first user's."""
     table = np.array([[5.0, 1.0, 0.0], [3.0, 0.0, 4.0], [1.0, 5.0, 2.0]])
     sums = {}
     for drawn in ((0, 0), (2, 0)):
         rows = iter(drawn)
 
-        def draw(self: Descent, ratings: Any, rng: Any, count: int, rows: Any = rows) -> Drawn:
-            return Drawn.of_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
+        def draw(
+            self: Descent, ratings: Any, rng: Any, count: int, rows: Any = rows
+        ) -> StepRatings:
+            return StepRatings.of_rows(ratings, np.zeros(1, int), np.array([next(rows)]), 1)
 
         monkeypatch.setattr(Descent, "draw", draw)
         target = HflSynsgd(
@@ -201,9 +207,10 @@ def test_train_both_moves_user_embeddings_from_where_they_began() -> None:
 def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
     kind: type[HflSgdmf | HflSynsgd], unit: str
 ) -> None:
-    """Per user the paper's sensitivity is sqrt(theta) too large, which is more than the two that a
-    fixed number of rows takes away; of one rating a user it is not. Nor is it where user embeddings
-    move, as nothing is known then.
+    """The paper's sensitivity per user is sqrt(theta) too large, which outweighs the factor of two.
+
+    A fixed number of rows costs the factor of two. The claim fails for users with one rating. It is
+    also unproved if user embeddings move.
     """
     for settings, proved in (
         ({}, unit == "user" and kind is HflSgdmf),
@@ -214,7 +221,9 @@ def test_a_rating_needs_the_repair_and_a_user_of_ten_does_not(
         target = kind(unit=unit, **settings)
         own = [c for c in target.scoped_claims(LARGE) if c.scope == c.claim.scope]
         for scoped in own:
-            found = evaluate(target, scoped, LARGE, exact=(), accountants=all_accountants())
+            found = judge_scoped_claim(
+                target, scoped, LARGE, exact=(), accountants=all_accountants()
+            )
             # Proposition 3 as printed accounts for a hundredth of the steps, which is not enough
             short = not settings and scoped.claim.epsilon == own[0].claim.epsilon and len(own) > 1
             expected = Verdict.CONSISTENT if proved and not short else Verdict.UNSUBSTANTIATED
@@ -272,9 +281,9 @@ def test_nothing_leaves_a_party_and_nobody_depends_on_another() -> None:
 
 @pytest.mark.parametrize(("as_published", "apart"), [(True, math.log(4)), (False, 0.0)])
 def test_noise_doubles_with_half_the_ratings(as_published: bool, apart: float) -> None:
-    """Entry 27d: gradients are divided by a count of ratings, in the repaired system by a guess.
+    """Entry 27d: gradients are divided by a number of ratings, in the repaired system by a guess.
 
-    The log of the mean square by which parties of one user move the rows that nobody rated.
+    The measure is the log of the mean square by which parties of one user move unrated rows.
     """
     items, runs = 64, 2_000
     settings = {"factors": 1, "rounds": 1, "local_steps": 1, "parties": 1, "tuning": 0, "rate": 1.0}

@@ -1,4 +1,4 @@
-"""Local systems: what devices send, what is claimed, what it costs, and that it does not help."""
+"""Tests of local systems: devices' messages, claims, costs, and failed remedies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedrec_auditor.accountants.events.leaves import RevealedSamplingDpEvent
 from fedrec_auditor.accountants.statements import Adjacency, Unit, Vantage
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.judging.accounting import exact_bounds
-from fedrec_auditor.targets.components import Randomized
+from fedrec_auditor.targets.components import RandomizedMessages
 from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
 from fedrec_auditor.targets.papers.federated_mf.systems.central_systems import DpSgdMf
@@ -58,11 +58,11 @@ def data() -> Interactions:
 
 
 def test_every_entry_of_a_message_has_the_noise_of_ldp() -> None:
-    """To six standard errors; and the server sums what was sent."""
+    """The noise agrees to six standard errors; and the server sums the messages."""
     target = LflLdp(rounds=2, noise_multiplier=3.0)
     rounds = target.run(data(), np.random.default_rng(0)).transcript.rounds
     update = rounds[0].uploads.components["update"]
-    assert isinstance(update, Randomized)
+    assert isinstance(update, RandomizedMessages)
     every = np.arange(40)
     noise = update.dense(every) - update.clean.dense(every)
     assert noise.std() == pytest.approx(3 * ONE, rel=6 / math.sqrt(2 * noise.size))
@@ -166,7 +166,7 @@ def test_accomplices_and_a_lie_cost_what_they_take_from_the_noise(
     assert found[Unit.USER, Vantage.AGGREGATE][0] is Verdict.VIOLATED
     assert not target.scoped_claims(POPULATION)[0].outside_model
     note = target.scoped_claims(POPULATION)[0].note
-    assert ("tell the server" in note, "announces" in note) == (colluding > 0, announced > 1)
+    assert ("reveals its noise" in note, "announces" in note) == (colluding > 0, announced > 1)
 
 
 @pytest.mark.parametrize(("as_published", "verdict"), [(True, "VIOLATED"), (False, "CONSISTENT")])
@@ -180,7 +180,7 @@ def test_dropouts_neither_save_the_theorem_nor_break_the_repair(
 
 @pytest.mark.calibration
 def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
-    """Of 3,000 rounds of 12 devices: numbers of the rounds that device 0 survived; p above 1e-7."""
+    """Numbers of 3,000 rounds of 12 devices that device 0 survived; p above 1e-7."""
     target = LflSgdmf(factors=1, rounds=3000, dropout=0.2, omega=0.6, noise_multiplier=1.0)
     run = target.run(Interactions.of(np.ones((12, 1))), np.random.default_rng(5)).transcript
     aggregate, population = scope_of("user", Vantage.AGGREGATE), Population(n_users=12, n_items=1)
@@ -200,7 +200,7 @@ def test_survivors_of_a_run_have_the_law_that_is_said() -> None:
 
 
 def test_devices_believe_the_number_that_is_announced() -> None:
-    """Noise of the replaced messages' sum, xi', has 1/3 of the variance if thrice is announced."""
+    """The sum of the new noise xi' has 1/3 of the variance if thrice the number is announced."""
     honest, lying = (
         LflSgdmf(factors=2, overstated=lie, rounds=1, learning_rate=1e-9) for lie in (1.0, 3.0)
     )
@@ -241,7 +241,7 @@ def test_a_broadcast_out_of_range_is_projected_before_use() -> None:
 
 
 def test_a_device_sends_the_gradient_of_one_of_its_ratings() -> None:
-    """Each about as often as any other: 6 standard errors over 20,000 messages."""
+    """All ratings are equally frequent: 6 standard errors over 20,000 messages."""
     target = LflSgdmf(factors=2, noise_multiplier=0.0)
     profile = Interactions.of(np.array([[0, 4.0, 2.0, 0, 1.0, 0]]))
     items = np.random.default_rng(1).random((6, 2)).astype(np.float32)
@@ -263,7 +263,7 @@ def test_all_rows_are_noisy_also_of_a_user_without_ratings() -> None:
     idle = Interactions.of(np.zeros((1, 4)))
     sent = target.upload(idle, {"items": np.ones((4, 2), np.float32)}, np.random.default_rng(0))
     for component in sent.components.values():
-        assert isinstance(component, Randomized)
+        assert isinstance(component, RandomizedMessages)
         assert (component.dense(np.array([0])) != 0).all()
 
 
@@ -306,7 +306,7 @@ def test_both_messages_of_everyone_arrive_where_nobody_drops_out() -> None:
 
 
 def test_weaker_noise_is_left_where_dropouts_may_be_worst() -> None:
-    """Half of sigma^2 at the worst; the law of who drops out is another mechanism."""
+    """Half of sigma^2 at the worst; random dropouts are another mechanism."""
     aggregate, peers = scope_of("user", Vantage.AGGREGATE), scope_of("user", Vantage.PEERS)
     for target, left in ((LflSgdmf(dropout=0.1), 0.5), (LflSgdmf(), 1 / 1.7)):
         event = target.event(aggregate, POPULATION)
@@ -362,7 +362,7 @@ def test_parties_publish_once_and_predict_their_own_items_with_their_own_users()
 
 
 def test_parties_do_not_hear_of_each_other() -> None:
-    """With ratings of one party's items changed, the others publish the same."""
+    """If the ratings of one party's items change, the other parties publish the same."""
     interactions, target = rated(12, 10), LocalOnly(parties=2, rounds=2)
     before = target.run(interactions, np.random.default_rng(0)).transcript.rounds[0].uploads
     mine = before.components["items"].sent(np.arange(2))[0]
@@ -390,7 +390,7 @@ def test_what_is_owed_follows_from_the_clip() -> None:
         return SelfComposedDpEvent(RevealedSamplingDpEvent(0.01, GaussianDpEvent(z)), 1000)
 
     assert LocalOnly().event(scope_of("rating"), SOME) == seen(1.8)
-    # a user who comes takes another one's place in the batch, which nobody else's ratings show
+    # an added user takes another's place in the batch, which nobody else's ratings show
     user = DpSgdMf(unit="user").event(scope_of("user"), SOME)
     assert user == SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(0.9)), 1000)
     parties = LocalOnly(unit="user", as_published=False).event(scope_of("user"), SOME)
@@ -405,7 +405,7 @@ def test_what_is_owed_follows_from_the_clip() -> None:
 
 
 def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
-    """Per user one rating moves the sum by almost 2 C, so twice C is what a rating is charged."""
+    """Per user one rating moves the sum by almost 2 C, so that twice C is charged for a rating."""
     u, v, clip = np.full((1, 1), 1e-3), np.array([[5.0], [5.0]]), 0.1
     found = []
     for kept in ([[0.005 - 9.0, 5.005]], [[0.0, 5.005]]):  # errors 9 and -5
@@ -425,7 +425,7 @@ def test_a_rating_that_goes_may_turn_its_users_clipped_gradient_round() -> None:
 
 
 def test_devices_send_messages_as_far_apart_as_that() -> None:
-    """Along the direction that does not depend on which rating is drawn: a mean a world."""
+    """One mean per world, along the direction that does not depend on the drawn rating."""
     size, factors = 4000, 3
     target = LflSgdmf(factors=factors, noise_multiplier=1.0, fitting=200)
     first = np.zeros((2, factors), np.float32)

@@ -1,4 +1,4 @@
-"""Vertical training: what is sent, what is claimed, what is owed, and what the repair mends."""
+"""Tests of vertical training: messages, claims, charges, and the repair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedrec_auditor.accountants.events.leaves import (
     RevealedSamplingDpEvent,
 )
 from fedrec_auditor.accountants.statements import Adjacency, Scope, Unit, Vantage
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import GOLDEN
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
@@ -28,9 +28,9 @@ DATA = rated(30, 20, 0.4)
 
 
 def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
-    """The naive leakage of section 4, and that noise on every row closes it."""
+    """The naive leakage of section 4; noise on every row closes it."""
     interactions = rated(30, 20, 0.15)
-    for target, shown in (
+    for target, is_visible in (
         (FmfVfl(rate=1.0, rounds=1), True),
         (VflSgdmf(rate=1.0, rounds=1), False),
     ):
@@ -42,7 +42,7 @@ def test_a_user_whom_a_party_has_not_rated_is_seen_in_its_message() -> None:
         assert not known.all()
         (first, *_) = run.transcript.rounds
         moved = first.uploads.components["users"].dense(np.arange(10)) != first.broadcast["users"]
-        np.testing.assert_array_equal(moved.any(axis=2), known if shown else True)
+        np.testing.assert_array_equal(moved.any(axis=2), known if is_visible else True)
 
 
 def test_by_category_a_movie_goes_to_the_smallest_of_its_own() -> None:
@@ -188,7 +188,7 @@ def test_an_interaction_that_becomes_another_one_may_go_to_another_party() -> No
 def test_a_user_without_trimming_may_hold_all_of_a_partys_items() -> None:
     event = VflSgdmf(tuning=0).event(scope(Unit.USER), Population(n_users=9, n_items=40))
     assert event.count == 10_000
-    # one of nine rows is drawn; who comes takes another one's place in it
+    # one of nine rows is drawn; an added user takes another's place in it
     assert event.event.sampling_probability == 1 / 9
     assert event.event.event.noise_multiplier == pytest.approx(
         1.8 * math.sqrt(2 / (32 + 4 * GOLDEN**2))
@@ -216,7 +216,7 @@ def test_the_repair_is_proved_and_the_paper_is_not() -> None:
     for as_published in (True, False):
         target = VflSgdmf(as_published=as_published)
         (scoped, _) = target.scoped_claims(LARGE)
-        bound = least_upper_bound(target, scoped.scope, LARGE, 1e-5, all_accountants())
+        bound = smallest_upper_bound(target, scoped.scope, LARGE, 1e-5, all_accountants())
         bounds.append((bound.epsilon, scoped.claim.epsilon))
     assert bounds[0][0] > 13 * bounds[0][1]
     assert bounds[1][0] < bounds[1][1]

@@ -1,4 +1,4 @@
-"""FCF, MF-NP and random ranking, and the closed form against equations 4 and 5."""
+"""Tests of FCF, MF-NP and random ranking, and of the closed form of equations 4 and 5."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def loss(system: Fcf | MfNp, data: Interactions, items: np.ndarray) -> float:
 
 
 def test_server_step_is_the_negative_gradient_of_the_loss() -> None:
-    """By the envelope theorem dL/dV at the best X is equation 3: compared with differences."""
+    """By the envelope theorem dL/dV at the best X is equation 3, checked by differences."""
     ratings, rng = liked(12, 9), np.random.default_rng(3)
     system = Fcf(server_steps=1, learning_rate=1e-3, regularization=0.3, factors=3)
     items = rng.normal(size=(9, 3))
@@ -77,7 +77,7 @@ def test_every_epoch_lowers_the_loss_below_what_federated_training_reaches() -> 
 
 
 def test_the_last_item_vectors_are_best_for_the_last_user_vectors() -> None:
-    """Half a step apart: V solves for the X that solved for the V before it."""
+    """V solves for the X that solved for the V before it, half a step apart."""
     data, system = liked(30, 12), MfNp(epochs=5, regularization=0.1, factors=3)
     before, after = (released(MfNp(epochs=n, regularization=0.1, factors=3), data) for n in (4, 5))
     held = data.ratings.toarray() > 0

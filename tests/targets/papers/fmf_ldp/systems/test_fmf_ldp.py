@@ -1,4 +1,4 @@
-"""FMF-LDP: the reports' law, the mended server, the horizons, and numbers by a second way."""
+"""Tests of FMF-LDP: the reports' distribution, the corrected server, horizons, and numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedrec_auditor.accountants.statements import Horizon, Scope, Unit, Vantage,
 from fedrec_auditor.auditor.exact import exact_lower_bound
 from fedrec_auditor.targets.components import Reports
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.declarations.entry import Computed
+from fedrec_auditor.targets.declarations.entry import ComputedNumber
 from fedrec_auditor.targets.declarations.paper import Paper
 from fedrec_auditor.targets.mechanisms.composed_mechanisms import Repeated, Shuffled
 from fedrec_auditor.targets.mechanisms.report_mechanisms import OneCoordinate
@@ -58,7 +58,7 @@ def test_sampled_entries_are_those_of_the_whole_gradient(
 
 
 def test_averaged_reports_estimate_the_mean_projected_gradient_without_bias() -> None:
-    """Divided by N k. Coordinate by coordinate, with a z-test over independent uploads."""
+    """The divisor is N k. A z-test per coordinate over independent uploads."""
     system = FmfLdp(factors=2, reports=40, epsilon=1.0, learning_rate=1.0, server_steps=1)
     ratings, rng = interactions(6, 5), np.random.default_rng(11)
     items = rng.normal(size=(5, 2))
@@ -131,7 +131,7 @@ def test_a_large_lambda_takes_more_items_to_reach_the_corners() -> None:
 
 
 def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() -> None:
-    """So that the shuffled lower bound, all others at the opposite corner, is attained."""
+    """The shuffled lower bound, with all other users at the opposite corner, is thus attained."""
     system = FmfLdp()
     items = system.opposite_rows(1682, 841)
     profiles = Interactions.of(np.repeat(np.eye(2), 841, axis=1)).ratings
@@ -142,7 +142,7 @@ def test_half_a_catalogue_each_puts_all_entries_of_two_users_at_the_corners() ->
 
 
 def test_a_malicious_broadcast_attains_k_eps_T_between_two_real_users() -> None:
-    """The exact ratio of one transcript: all k T reports name item 0 and say +B."""
+    """Exact ratio of one transcript: all k T reports are of item 0 and +B."""
     system = FmfLdp(factors=3, reports=7, rounds=4, epsilon=0.25)
     items = system.opposite_rows(50)
     profiles = Interactions.of(np.eye(50)[:2]).ratings
@@ -170,23 +170,23 @@ def test_each_horizon_costs_its_number_of_reports_exactly() -> None:
 
 
 def test_questions_ask_for_a_round_a_training_and_the_shuffle() -> None:
-    asked = FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))
-    assert [q.claim.epsilon for q in asked] == [2.5, 250.0, 250.0, 250.0, 250.0]
-    assert [(q.scope.vantage, q.scope.horizon) for q in asked] == [
+    claims = FmfLdp().scoped_claims(Population(n_users=943, n_items=1682))
+    assert [q.claim.epsilon for q in claims] == [2.5, 250.0, 250.0, 250.0, 250.0]
+    assert [(q.scope.vantage, q.scope.horizon) for q in claims] == [
         (Vantage.SERVER, Horizon.REPORT),
         (Vantage.SERVER, Horizon.ROUND),
         (Vantage.SERVER, Horizon.TRAINING),
         (Vantage.SHUFFLED, Horizon.ROUND),
         (Vantage.SHUFFLED, Horizon.TRAINING),
     ]
-    assert [q.claim.scope.covers(q.scope) for q in asked] == [True, True, True, True, False]
-    assert "5000" in asked[2].note
-    assert [q.delta for q in asked] == [0.0, 0.0, 0.0, 1e-6, 1e-6]
+    assert [q.claim.scope.covers(q.scope) for q in claims] == [True, True, True, True, False]
+    assert "5000" in claims[2].note
+    assert [q.delta for q in claims] == [0.0, 0.0, 0.0, 1e-6, 1e-6]
 
 
 @pytest.mark.parametrize(("colluding", "left"), [(0.0, 1000), (0.25, 750), (0.5, 500), (0.999, 1)])
 def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
-    """Behind the proxy n counts the others; the server sees what it saw, and says so."""
+    """Behind the proxy n counts only honest users; the server's view does not change."""
     system, population = FmfLdp(colluding=colluding), Population(n_users=1000, n_items=1682)
     asked = scope(Vantage.SHUFFLED, Horizon.TRAINING)
     assert system.event(asked, population).event.n_users == left
@@ -199,7 +199,7 @@ def test_users_who_collude_are_no_cover(colluding: float, left: int) -> None:
 
 
 def test_what_is_public_of_a_training() -> None:
-    """Its proxy, too (section 3.1.2): whoever keeps to the protocol sees reports unlinked."""
+    """The proxy is public, too (section 3.1.2): followers of the protocol see unlinked reports."""
     public = FmfLdp().public(interactions())
     assert public.route is Vantage.SHUFFLED
     assert public.settings["epsilon"] == 2.5
@@ -210,7 +210,7 @@ def test_what_is_public_of_a_training() -> None:
 def test_a_batch_uploads_what_its_clients_would_one_by_one(
     seed: int, users: int, k: int, size: int
 ) -> None:
-    """Whatever the block of messages. Entries differ in their last bits, so one coin in 1e12."""
+    """For any block of messages. Entries differ in their last bits, hence one bit in 1e12."""
     system, data = FmfLdp(factors=3, reports=k), interactions(users, 8, seed)
     broadcast = {"items": np.random.default_rng(seed).normal(size=(8, 3))}
     rng = np.random.default_rng(seed)
@@ -233,12 +233,12 @@ def test_a_batch_uploads_what_its_clients_would_one_by_one(
 PAPER, DPLCF = (Paper.of(f"fedrec_auditor.targets.papers.{name}") for name in ("fmf_ldp", "dplcf"))
 
 
-def of(number: str) -> tuple[Computed, ...]:
+def of(number: str) -> tuple[ComputedNumber, ...]:
     return PAPER.computed(PAPER.entry(number))
 
 
 def test_one_interaction_costs_what_a_report_does() -> None:
-    """The user vectors by hand (equation 4): of either sign, and so are all gradients."""
+    """The user vectors by hand (equation 4) have opposite signs, and so do all gradients."""
     items = np.array([-5e-3, *[3e-4] * 6])
     for first, sign in ((0.0, 1), (1.0, -1)):
         held = np.array([first, *[1.0] * 6])
@@ -248,7 +248,7 @@ def test_one_interaction_costs_what_a_report_does() -> None:
 
 
 def test_unlinked_reports_tell_histories_apart_in_a_simulation_too() -> None:
-    """Sums of 2,000 shuffled counts of 1,000 users, in either world: 20,000 guesses of each."""
+    """Sums of 2,000 shuffled counts of 1,000 users, in both worlds: 20,000 guesses of each."""
     few, many = of("4d")
     rng, rate = np.random.default_rng(2), 1 / (1 + math.exp(2.5))
     others = rng.binomial(999 * 2000, rate, (2, 20_000))
@@ -282,7 +282,7 @@ def test_figure_5_has_dplcf_at_its_own_epsilon() -> None:
 def test_a_user_at_a_delta_has_the_epsilon_that_is_told(
     reason: str, epsilon: float, reports: int, told: str
 ) -> None:
-    """Delta of so many randomized responses, summed over their binomial numbers."""
+    """Delta of this many randomized responses, summed over their binomial numbers."""
     right = np.arange(reports + 1)
     rate = 1 / (1 + math.exp(-epsilon))
     loss, mass = epsilon * (2 * right - reports), stats.binom.pmf(right, reports, rate)

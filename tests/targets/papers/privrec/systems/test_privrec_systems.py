@@ -1,4 +1,4 @@
-"""PrivRec, its baselines and DP-PrivRec: messages, steps, clipping, noise, and their worth."""
+"""Tests of PrivRec, its baselines and DP-PrivRec: messages, steps, clipping, noise, utility."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_clients_are_drawn_without_replacement_and_all_get_their_turn() -> None:
 
 @pytest.mark.parametrize("kind", [Privrec, PrivrecCen, DpPrivrec, NnSelf])
 def test_the_default_reads_features_only_as_the_text_has_it(kind: type[Privrec]) -> None:
-    """Section 2.1; the embeddings of items' numbers are a switch."""
+    """Section 2.1; the embeddings of items' numbers are a setting."""
     data = some_data()
     first = kind().first(data, np.random.default_rng(0))
     assert "genre" in first
@@ -181,7 +181,7 @@ def test_it_trains_as_fcf_and_is_measured_as_privrec() -> None:
 
 
 def test_a_new_device_fits_its_vector_to_half_of_its_items() -> None:
-    """Two tastes that share no item: what is held out of a new user is of its own."""
+    """Two tastes without a common item: a new user's held-out item is of the user's own taste."""
     data = Synthetic(n_users=120, n_items=60, profile=12.0, tastes=2).load()
     system, rng = FcfMeta(), np.random.default_rng(0)
     held = utility.hold_out(system.evaluation, data, rng)
@@ -203,7 +203,7 @@ PEERS = Scope(
 
 
 class Fixed:
-    """Stands in for a generator: every normal draw is ``value``."""
+    """Replacement for a generator: every normal draw is ``value``."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -213,7 +213,7 @@ class Fixed:
 
 
 def uploads(system: DpPrivrec, clip: float) -> tuple[Uploads, Uploads]:
-    """What the devices send with this bound, and what PrivRec's would."""
+    """Messages of devices with this bound, and those of PrivRec."""
     data = some_data()
     broadcast = system.first(data, np.random.default_rng(0)) | {CLIP: np.array(clip)}
     plain = Privrec(**{f.name: getattr(system, f.name) for f in fields(Privrec)})
@@ -253,13 +253,9 @@ def test_beyond_zero_the_printed_bound_turns_changes_round_and_the_bit_off() -> 
 
 @pytest.mark.parametrize("as_published", [True, False])
 def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
-    """Center and noise of a round, read off with normal draws of 0 and 1."""
+    """Center and noise of a round, computed with normal draws of 0 and 1."""
     system = replace(
-        PRIVATE,
-        server_rate=0.6,
-        as_published=as_published,
-        clients=20,
-        initial_clip=2.0,
+        PRIVATE, server_rate=0.6, as_published=as_published, clients=20, initial_clip=2.0
     )
     sent, _ = uploads(system, 2.0)
     model = system.first(some_data(), np.random.default_rng(0))
@@ -288,7 +284,7 @@ def test_the_server_does_what_the_mechanism_states(as_published: bool) -> None:
 
 
 def steps(system: DpPrivrec, norm: float, rounds: int) -> list[float]:
-    """The bound over a training in which every change has this norm, without noise."""
+    """Bounds over a training in which every change has this norm, without noise."""
     bounds, model = [], {"output.bias": np.zeros(()), CLIP: np.array(system.initial_clip)}
     fits: Callable[[float], bool] = (
         (lambda s: s >= 0) if system.as_published else (lambda s: norm <= s)
@@ -365,7 +361,7 @@ def test_the_law_where_all_take_part_is_that_of_its_event() -> None:
 
 @pytest.mark.parametrize(("step", "violated"), [(5.0, True), (1.0, False)])
 def test_a_sampled_training_has_a_lower_bound(step: float, violated: bool) -> None:
-    """30 of 4,800 in 1,000 rounds: that of ``fixed_size_below``, near the library's from above."""
+    """30 of 4,800 in 1,000 rounds: the bound of ``fixed_size_below``, near the library's upper."""
     system, population = DpPrivrec(server_rate=step), Population(n_users=4800, n_items=3706)
     (scoped,) = [
         q for q in system.scoped_claims(population) if q.delta == 1e-6 and q.scope == PEERS
@@ -422,7 +418,7 @@ def test_the_upload_is_asked_about_too() -> None:
 def test_a_step_above_one_breaks_the_multiplier_of_a_round(
     step: float, as_published: bool, violated: bool
 ) -> None:
-    """Catalogue of claims, 12: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
+    """Entry 12 of the catalogue: multiplier z/(alpha3 sqrt(1-h)), where the proof has z."""
     system, everyone = (
         DpPrivrec(server_rate=step, as_published=as_published),
         Population(n_users=30, n_items=10),
@@ -438,7 +434,7 @@ def test_a_step_above_one_breaks_the_multiplier_of_a_round(
 def test_the_noise_of_the_tables_ends_the_training_and_a_300th_does_not(
     multiplier: float, dies: bool
 ) -> None:
-    """Devices that start from such weights explode and return no change at all."""
+    """Devices that start from such weights overflow and return no change."""
     system = DpPrivrec(rounds=3, multiplier=multiplier)
     rounds = system.run(some_data(60), np.random.default_rng(0)).transcript.rounds
     first, *later = (

@@ -1,4 +1,4 @@
-"""Bits uploaded once: their law, what is claimed of them, and what the server learns from them."""
+"""Tests of bits uploaded once: their distribution, claims, and the server's learning."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sent(target: CollectedBits, data: Interactions, rng: np.random.Generator, si
 
 @pytest.mark.parametrize("target", [DplcfSp(epsilon=1.0), DplcfAp(epsilon=1.0), LcfSp(epsilon=2.5)])
 def test_uploads_follow_the_flip_and_bits_are_independent(target: DplcfSp | DplcfAp) -> None:
-    """All 2^4 outputs of one client's bits 1, 0, 0, 1 against the law of four coins."""
+    """All 2^4 outputs of one client's bits 1, 0, 0, 1, against four independent flips."""
     flip, true = target.randomizer, np.array([1.0, 0.0, 0.0, 1.0])
     bits = sent(target, Interactions.of(true[None]), np.random.default_rng(5), 300_000)
     outputs = (np.arange(16)[:, None] >> np.arange(4)) & 1
@@ -99,7 +99,7 @@ def test_asymmetric_claim_is_broken_by_an_uploaded_zero(kind: type[DplcfAp]) -> 
 
 @pytest.mark.parametrize(("keep", "epsilon"), [(0.9, 1.9005), (0.74, 1.0293), (0.73, 1.0)])
 def test_a_ratio_of_ones_within_epsilon_is_not_enough(keep: float, epsilon: float) -> None:
-    """p/q = e throughout; ln((1-q)/(1-p)) is within 1 up to p = e/(1+e) = 0.7311 only."""
+    """p/q = e throughout; ln((1-q)/(1-p)) is within 1 only up to p = e/(1+e) = 0.7311."""
     flip = DplcfAp(epsilon=1.0, keep=keep).randomizer
     assert math.log(flip.p / flip.q) == pytest.approx(1.0)
     assert flip.epsilon == pytest.approx(epsilon, abs=1e-4)
@@ -151,7 +151,7 @@ def test_one_upload_one_release_and_scores_by_equation_12(target: ItemKnn) -> No
     release = run.transcript.release
     scores = target.score(run.model, data, np.array([3, 7]))
     history = data.ratings.toarray()[[3, 7]] > 0
-    for item in range(25):  # equation 12, neighbour by neighbour, from what was sent out
+    for item in range(25):  # equation 12, neighbour by neighbour, from the server's release
         near = zip(release["neighbours"][item], release["similarity"][item], strict=True)
         expected = sum(similarity * history[:, j] for j, similarity in near)
         np.testing.assert_allclose(scores[:, item], expected)
@@ -176,11 +176,11 @@ def is_mapped(array: np.ndarray | None) -> bool:
 
 def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
     data = interactions(4000, 1200)
-    held, mapped = (
+    in_memory, mapped = (
         DplcfSp().run(data, np.random.default_rng(1), compute=Compute(memory=memory))
         for memory in (1 << 31, 0)
     )
-    (one,), (other,) = held.transcript.rounds, mapped.transcript.rounds
+    (one,), (other,) = in_memory.transcript.rounds, mapped.transcript.rounds
     bits = other.uploads.components["bits"]
     assert is_mapped(bits.entries.indices)
     every = np.arange(4000)
@@ -188,7 +188,7 @@ def test_uploads_beyond_the_memory_bound_go_to_disk_unchanged() -> None:
         one.uploads.components["bits"].dense(every), other.uploads.components["bits"].dense(every)
     )
     np.testing.assert_array_equal(
-        held.transcript.release["similarity"], mapped.transcript.release["similarity"]
+        in_memory.transcript.release["similarity"], mapped.transcript.release["similarity"]
     )
 
 
@@ -199,7 +199,7 @@ KINDS = [BprMf, Gmf]
 def test_every_1_is_visited_once_an_epoch_with_0s_of_its_user(
     seed: int, users: int, items: int, negatives: int
 ) -> None:
-    """Idle users, users with all items and small blocks included."""
+    """With idle users, users with all items and small blocks."""
     rng = np.random.default_rng(seed)
     bits = rng.random((users, items)) < rng.random((users, 1)) * 1.5
     with pytest.MonkeyPatch.context() as patch:
@@ -230,7 +230,7 @@ def test_negatives_are_uniform_over_the_users_0s() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -> None:
-    """Trained again on what the server saw, as if it had been sent in the clear."""
+    """The model is trained again on the server's view, as if it had been sent in the clear."""
     data = liked()
     target = kind(flip="asymmetric", epochs=2)
     transcript = target.run(data, np.random.default_rng(3)).transcript
@@ -249,22 +249,22 @@ def test_the_model_follows_from_the_uploaded_bits_alone(kind: type[CentralMf]) -
 def test_claims_proofs_and_uploads_are_those_of_dplcf(kind: type[CentralMf]) -> None:
     population, data = Population(n_users=60, n_items=40), liked()
     target, like = kind(epsilon=0.7), DplcfSp(epsilon=0.7)
-    for own, theirs in zip(
+    for own, expected in zip(
         target.scoped_claims(population), like.scoped_claims(population), strict=True
     ):
-        assert (own.scope, own.claim.scope) == (theirs.scope, theirs.claim.scope)
-        assert (own.claim.epsilon, own.delta, own.note) == (0.7, theirs.delta, theirs.note)
+        assert (own.scope, own.claim.scope) == (expected.scope, expected.claim.scope)
+        assert (own.claim.epsilon, own.delta, own.note) == (0.7, expected.delta, expected.note)
         # the paper promises nothing of its centralised baselines
         assert "one interaction 0.7-private against the server" in own.claim.statement
         assert "not completely protected" in own.claim.statement
         for stated in ("event", "mechanism"):
             ours, others = (getattr(t, stated)(own.scope, population) for t in (target, like))
             assert ours == others
-    ours, theirs = (
+    ours, expected = (
         t.upload(data, None, np.random.default_rng(1)).components["bits"].dense(np.arange(60))
         for t in (target, like)
     )
-    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(ours, expected)
     assert math.isinf(kind(flip="none").scoped_claims(population)[0].claim.epsilon)
     assert kind(flip="none").designed_pairs() == ()
 
@@ -300,18 +300,18 @@ def test_training_is_that_of_autograd_and_adam(model: str, batch: int, negatives
     for _ in range(2):
         for start in range(0, count, batch):
             part = slice(start, start + batch)
-            mine = x[users[part]][:, None]
+            user_rows = x[users[part]][:, None]
             liked, disliked = y[positives[part]][:, None], y[others[part]]
             if model == "bpr":
-                loss = -logsigmoid((mine * (liked - disliked)).sum(-1))
-                loss = loss + decay / 2 * (mine**2 + liked**2 + disliked**2).sum(-1)
+                loss = -logsigmoid((user_rows * (liked - disliked)).sum(-1))
+                loss = loss + decay / 2 * (user_rows**2 + liked**2 + disliked**2).sum(-1)
             else:
                 every = torch.cat([disliked, liked], dim=1)
-                score = (h[0] * mine * every).sum(-1)
+                score = (h[0] * user_rows * every).sum(-1)
                 target = torch.zeros_like(score)
                 target[:, -1] = 1.0
                 loss = softplus(score) - target * score
-                loss = loss + decay / 2 * (mine**2 + every**2).sum(-1)
+                loss = loss + decay / 2 * (user_rows**2 + every**2).sum(-1)
             adam.zero_grad()
             loss.mean().backward()
             adam.step()

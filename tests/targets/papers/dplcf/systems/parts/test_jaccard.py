@@ -1,6 +1,7 @@
-"""Pairs counted from packed bits are those of a product of matrices, to the last user.
+"""Tests of pair counts and of similarities.
 
-The mended matrices, the estimator and the neighbourhoods, each against its slow oracle.
+Pairs counted from packed bits agree with a product of matrices, to the last user. The corrected
+matrices, the estimator and the neighbourhoods agree with slow oracles.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fedrec_auditor.targets.papers.dplcf.systems.parts.jaccard import (
 
 @given(st.integers(0, 2**32), st.integers(0, 300), st.integers(1, 9))
 def test_rows_of_pairs_are_those_of_the_product(seed: int, users: int, items: int) -> None:
-    """Whatever the chunks, with users left over in the last word."""
+    """For any chunks, with a partly filled last word."""
     rng = np.random.default_rng(seed)
     bits = rng.random((users, items)) < rng.random()
     with pytest.MonkeyPatch.context() as patch:
@@ -59,7 +60,7 @@ def test_neighbours_are_the_same_from_either_table(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_table_of_pairs_is_kept_of_many_items() -> None:
-    """Of 5,000 items a table takes 100 MB; all that is made here takes a quarter of it."""
+    """A table of 5,000 items takes 100 MB; all arrays here take a quarter of it."""
     bits = Dense(np.random.default_rng(0).random((100, 5000)) < 0.5, Kind.BITS)
     tracemalloc.start()
     try:
@@ -96,7 +97,7 @@ def test_the_printed_inverse_does_not_invert() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([DplcfSp, DplcfAp]))
 def test_similarity_by_the_printed_matrices_is_equations_7_to_10(seed: int, system: type) -> None:
-    """Pair by pair from the four counts of equation 5; blocks of rows give the same."""
+    """Pair by pair from the four counts of equation 5; blocks of rows give the same result."""
     inverse = system(as_printed=True).printed_inverse
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
     found = jaccard_by(counts(bits), 30, inverse)
@@ -118,43 +119,43 @@ def test_by_the_right_inverse_equations_7_to_10_are_the_estimate_where_it_is_in_
 
 @given(flips, st.integers(0, 2**32 - 1))
 def test_estimated_similarity_is_the_pairwise_oracle(flip: tuple[float, float], seed: int) -> None:
-    """All pairs at once against equation 7 pair by pair."""
+    """All pairs together, against equation 7 pair by pair."""
     p, q = flip
     bits = np.random.default_rng(seed).random((30, 4)) < 0.5
-    found = estimate_jaccard(counts(bits), 30, p, q)
+    similarity = estimate_jaccard(counts(bits), 30, p, q)
     inverse = inverse_transition(p, q)
     for i in range(4):
         for j in range(4):
             if i == j:
-                assert found[i, j] == 0
+                assert similarity[i, j] == 0
                 continue
             codes = 2 * bits[:, i] + bits[:, j]
             _, n01, n10, n11 = inverse @ np.bincount(codes, minlength=4)
             first, second = (min(max(n11 + rest, 1), 30) for rest in (n10, n01))
             together = min(max(n11, 0), first, second)
             expected = together / (first + second - together)
-            assert found[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            assert similarity[i, j] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 12), flips)
 def test_neighbourhoods_are_the_largest_similarities_ties_by_index(
     seed: int, items: int, size: int, flip: tuple[float, float]
 ) -> None:
-    """Against a sort of every row, whatever the blocks."""
+    """Compared with a sort of every row, for any blocks."""
     bits = np.random.default_rng(seed).random((12, items)) < 0.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_jaccard, "_BLOCK", 2 * items)  # two users, two items at a time
         both = counts(bits)
-        found = neighbourhoods(both, 12, *flip, size)
+        neighbours = neighbourhoods(both, 12, *flip, size)
     np.testing.assert_array_equal(both, bits.T.astype(int) @ bits.astype(int))
     similarity = estimate_jaccard(both, 12, *flip)
-    assert found.items.shape == found.similarity.shape == (items, min(size, items - 1))
+    assert neighbours.items.shape == neighbours.similarity.shape == (items, min(size, items - 1))
     for i in range(items):
         others = [j for j in range(items) if j != i]
         expected = sorted(others, key=lambda j, row=similarity[i]: (-row[j], j))[:size]
-        assert found.items[i].tolist() == expected
-        np.testing.assert_array_equal(found.similarity[i], similarity[i, expected])
+        assert neighbours.items[i].tolist() == expected
+        np.testing.assert_array_equal(neighbours.similarity[i], similarity[i, expected])
         np.testing.assert_array_equal(
-            found.matrix().toarray()[i, expected], similarity[i, expected]
+            neighbours.matrix().toarray()[i, expected], similarity[i, expected]
         )
-    assert (found.matrix().toarray().diagonal() == 0).all()
+    assert (neighbours.matrix().toarray().diagonal() == 0).all()

@@ -1,4 +1,4 @@
-"""Local steps against plain loops; noise on every entry; what is drawn; true sensitivities."""
+"""Tests of local steps against plain loops: noise, draws, and true sensitivities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts import descent as 
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.descent import (
     Clipping,
     Descent,
-    Drawn,
+    StepRatings,
     gradients,
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import table_normals
@@ -39,9 +39,9 @@ def case(seed: int) -> tuple[sparse.csr_array, np.ndarray, np.ndarray, np.ndarra
 
 @given(SEEDS, st.floats(0.1, 20.0) | st.just(math.inf))
 def test_gradients_are_the_sums_of_every_rating_or_user_clipped(seed: int, clip: float) -> None:
-    """Sums of -2 (x - u.v) v and -2 (x - u.v) u of the rows drawn (section 4.1.1)."""
+    """Sums of -2 (x - u.v) v and -2 (x - u.v) u over the drawn rows (section 4.1.1)."""
     ratings, u, v, rows = case(seed)
-    drawn = Drawn.of_rows(ratings, np.zeros(5, int), rows, 1)
+    drawn = StepRatings.of_rows(ratings, np.zeros(5, int), rows, 1)
     slow = {"rating": np.zeros((14, 3)), "user": np.zeros((14, 3))}
     x = ratings.toarray()
     for i in rows:
@@ -131,7 +131,7 @@ def slow(
     users: np.ndarray,
     items: np.ndarray,
     ratings: sparse.csr_array,
-    drawn: Drawn,
+    drawn: StepRatings,
     seeds: np.ndarray,
     sizes: np.ndarray,
     weight: float,
@@ -207,7 +207,7 @@ def test_compiled_steps_are_the_plain_ones(
 
 @pytest.mark.parametrize("sampled", ["row", "rating", "user"])
 def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
-    """Held to the plain loops, party by party, on what their own streams draw."""
+    """Compared with the plain loops, party by party, on the draws of their own streams."""
     steps = replace(STEPS, sampled=sampled, user_sigma=0.3)
     rng = np.random.default_rng(3)
     ratings = table(np.random.default_rng(0), 6, 8)
@@ -231,7 +231,7 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
     for i in range(6):
         part = slice(drawn.starts[3 * i], drawn.starts[3 * i + 3])
         assert (drawn.rows[part] == i).all()
-        mine = Drawn(
+        mine = StepRatings(
             drawn.starts[3 * i : 3 * i + 4] - drawn.starts[3 * i],
             drawn.places[part],
             np.zeros(part.stop - part.start, np.int64),
@@ -247,31 +247,31 @@ def test_parties_of_one_user_step_as_parties_do(sampled: str) -> None:
 
 
 def test_a_fixed_number_of_whole_rows_is_drawn_each_as_often() -> None:
-    """0.4 of 6 rows are 2; each comes in a third of the steps (6 standard errors)."""
+    """0.4 of 6 rows are 2; each is in a third of the steps (6 standard errors)."""
     ratings, count = table(np.random.default_rng(0), 6, 8), 20_000
     for size, rate in ((2, 0.4), (1, 0.01)):
         drawn = replace(STEPS, rate=rate).draw(ratings, np.random.default_rng(0), count)
-        held = np.diff(ratings.indptr)
+        sizes = np.diff(ratings.indptr)
         step = np.repeat(np.arange(count), np.diff(drawn.starts))
         pairs = np.unique(step * 6 + drawn.rows)
         times = np.bincount(pairs % 6, minlength=6) / count
         share = size / 6
-        assert np.abs(times[held > 0] - share).max() < 6 * np.sqrt(share / count)
-        assert len(drawn.places) == sum(held[pairs % 6])
-        filled = held[pairs % 6] > 0
+        assert np.abs(times[sizes > 0] - share).max() < 6 * np.sqrt(share / count)
+        assert len(drawn.places) == sum(sizes[pairs % 6])
+        filled = sizes[pairs % 6] > 0
         assert filled.all()
         for k in range(50):
             part = slice(drawn.starts[k], drawn.starts[k + 1])
             rows, places = drawn.rows[part], drawn.places[part]
             assert len(np.unique(rows)) <= size
             np.testing.assert_array_equal(
-                places, np.flatnonzero(np.isin(np.repeat(np.arange(6), held), rows))
+                places, np.flatnonzero(np.isin(np.repeat(np.arange(6), sizes), rows))
             )
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_units_are_drawn_by_themselves(unit: str) -> None:
-    """Every one at the rate, pairs at its square: by a party and by parties of one user."""
+    """Each unit at the rate, pairs at its square: by a party and by parties of one user."""
     steps = replace(STEPS, sampled=unit, rate=0.3)
     ratings, count = table(np.random.default_rng(0), 6, 8), 4000
     n = ratings.shape[0]
@@ -291,7 +291,7 @@ def test_units_are_drawn_by_themselves(unit: str) -> None:
 
 
 def test_many_steps_are_drawn_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many at once as memory allows: the same as so many steps asked for one after the other."""
+    """Several steps per block, within memory, give the same draws as steps drawn one by one."""
     monkeypatch.setattr(_descent, "_NUMBERS", 12)
     rng = np.random.default_rng(0)
     ratings, users, items = table(rng, 6, 8), rng.random((6, 3)), rng.random((8, 3))
@@ -313,7 +313,7 @@ def test_a_training_that_diverges_is_refused() -> None:
 
 
 def test_two_users_are_no_farther_apart_than_is_said() -> None:
-    """Two users of two ratings each, by trying, with the systems' gradients; reached in V."""
+    """Search over two users of two ratings each, with the systems' gradients; attained in V."""
     rng, clipping = np.random.default_rng(0), Clipping.of_embeddings(5.0)
     worst = math.atan(2.0) / 2  # the angle at which 1 + cos^2 b + sin 2b is largest
     far = math.sqrt(5) * np.array([[0.0, 1.0], [math.cos(worst), math.sin(worst)]])
@@ -323,7 +323,7 @@ def test_two_users_are_no_farther_apart_than_is_said() -> None:
             clipping.project(np.abs(rng.normal(scale=3.0, size=shape)) * (rng.random(shape) < 0.6))
             for shape in ((2, 2), (4, 2))
         )
-        x, other = np.zeros((2, 4)), 2 * (number % 2)  # both the same items, or the second others
+        x, other = np.zeros((2, 4)), 2 * (number % 2)  # the same items, or other items
         x[0, :2], x[1, other : other + 2] = rng.choice([0.01, 2.5, 5.0], (2, 2))
         if number == 0:
             users, items = far, np.full((4, 2), [math.sqrt(5), 0.0])

@@ -1,4 +1,4 @@
-"""Rounds with dropouts, their messages and the noise in them."""
+"""Tests of rounds with dropouts, their messages and their noise."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fedrec_auditor.accountants.losses.divergences import gaussian_divergence
 from fedrec_auditor.accountants.methods.accounting_methods import Pld
 from fedrec_auditor.accountants.statements import Adjacency, Horizon, Scope, Unit, Vantage
 from fedrec_auditor.auditor.exact import exact_lower_bound
-from fedrec_auditor.targets.components import Dense, Kind, Randomized
+from fedrec_auditor.targets.components import Dense, Kind, RandomizedMessages
 from fedrec_auditor.targets.mechanisms.base import PrivacyCurve
 from fedrec_auditor.targets.mechanisms.gaussian_mechanisms import NoiseReplacement
 from fedrec_auditor.targets.mechanisms.parts.secure_aggregation import NoiseShares
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.exchange import Dropouts
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.noise_rounds import (
-    Masked,
+    MaskedGradient,
     PartTakenBack,
     Replacement,
     result,
@@ -59,7 +59,7 @@ def runs(draw: st.DrawFn) -> Dropouts:
     n = draw(st.integers(2, 4))
     return replace(
         build(n, draw(st.floats(0.05, 0.9)), draw(st.integers(1, 2))),
-        # Not within rounding of the fewest survivors, where no noise could be taken back.
+        # Not within rounding of the minimum of survivors, where there is no noise to take back.
         omega=draw(st.integers(0, 90)) / 100,
         repaired=draw(st.booleans()),
         colluding=draw(st.integers(0, n - 1)),
@@ -68,9 +68,9 @@ def runs(draw: st.DrawFn) -> Dropouts:
 
 
 def patterns(run: Dropouts) -> list[tuple[int, int, float]]:
-    """m, r and probability of a round, device by device; (0, 0) where the first is not in a sum.
+    """m, r and probability of a round; (0, 0) if the first device is not in a sum.
 
-    Of every honest device: gone, there in round 1 only, or in both.
+    Each honest device drops out, survives only round 1, or survives both rounds.
     """
     d = run.dropout
     fates = ((0, 0, d), (1, 0, (1 - d) * d), (1, 1, (1 - d) ** 2))
@@ -84,7 +84,7 @@ def patterns(run: Dropouts) -> list[tuple[int, int, float]]:
 
 
 def square(run: Dropouts, m: int, r: int) -> float:
-    """mu^2 of one round."""
+    """Value of mu^2 of one round."""
     if m == 0:
         return 0.0
     shares = NoiseShares(
@@ -112,7 +112,7 @@ def test_survivors_have_the_probabilities_of_their_patterns(run: Dropouts) -> No
 @given(runs(), st.floats(0.0, 3.0))
 @settings(max_examples=20)
 def test_the_curve_is_the_mean_over_all_survivors(run: Dropouts, epsilon: float) -> None:
-    """From below, and within a thousandth."""
+    """The curve is below the mean, and within a thousandth of it."""
     exact = 0.0
     for rounds in itertools.product(patterns(run), repeat=run.count):
         total = sum(square(run, m, r) for m, r, _ in rounds)
@@ -135,7 +135,7 @@ def test_the_lower_bound_lies_below_the_event_at_the_worst_dropouts(n: int, repa
 
 
 def test_few_dropouts_cost_what_none_does() -> None:
-    """In the limit, the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
+    """In the limit it is the curve of T rounds that all survive: mu^2 = T (2 - omega)."""
     run = build(50, 1e-9, 10, omega=0.3)
     limit = gaussian_divergence(math.sqrt(10 * 1.7), 20.0)
     assert run.delta(20.0) == pytest.approx(limit, rel=5e-3)
@@ -157,7 +157,7 @@ def test_the_density_is_that_of_who_survives_and_both_sums(run: Dropouts, seed: 
 
 
 def density(run: Dropouts, m: int, r: int, total: float, sent: float) -> float:
-    """Of the two sums, by the covariance of the noises that honest devices drew."""
+    """Density of the two sums, by the covariance of the honest devices' noises."""
     first, second = 1 / ((1 - run.omega) * run.n_users), 1 / round(run.overstated * m)
     honest = r - run.colluding
     shared = first - second if run.repaired else first
@@ -188,7 +188,7 @@ def test_simulated_rounds_are_as_often_survived_as_is_said() -> None:
 
 
 def test_no_round_goes_on_where_all_have_to_survive() -> None:
-    """With omega 0 every round halts, as at most n survive."""
+    """With omega 0 every round halts, because at most n survive."""
     run = build(4, 0.3, 2, omega=0.0)
     assert len(run.survivors()[0]) == 0
     assert run.delta(0.0) == 0.0
@@ -273,7 +273,7 @@ BEFORE, AFTER = 1 / math.sqrt((1 - OMEGA) * USERS), 1 / math.sqrt(USERS)
 def test_the_messages_have_the_law_of_noise_replacement(repaired: bool) -> None:
     """Covariances of (xi, reply), to 6 standard errors; 40,000 clients with one entry."""
     streams, zero = Streams.spawn(np.random.default_rng(0), COUNT), np.zeros((COUNT, 1), "f4")
-    xi = Masked(BEFORE)(zero, streams)[:, 0].astype(float)
+    xi = MaskedGradient(BEFORE)(zero, streams)[:, 0].astype(float)
     reply = KINDS[repaired](BEFORE, AFTER)(zero, streams)[:, 0].astype(float)
     z1, z2 = BEFORE**2, AFTER**2
     expected = [z1 - z2, -(z1 - z2)] if repaired else [z1 + z2, -z1]
@@ -292,10 +292,10 @@ def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) 
     streams, zero = Streams.spawn(np.random.default_rng(1), COUNT), np.zeros((COUNT, 1), "f4")
     total, replies = (
         randomize(zero, streams).reshape(-1, USERS).sum(axis=1, dtype=float)
-        for randomize in (Masked(BEFORE), KINDS[repaired](BEFORE, AFTER))
+        for randomize in (MaskedGradient(BEFORE), KINDS[repaired](BEFORE, AFTER))
     )
     slope = np.mean(total * replies) / np.mean(replies**2)
-    left = np.var(total - slope * replies)
+    unknown = np.var(total - slope * replies)
     law = NoiseReplacement(
         sigma=1.0,
         sensitivity=1.0,
@@ -306,14 +306,14 @@ def test_what_the_server_cannot_know_is_what_the_mechanism_says(repaired: bool) 
         repaired=repaired,
     )
     assert law.variance == pytest.approx(1.0 if repaired else 1 / (2 - OMEGA))
-    assert left == pytest.approx(law.variance, rel=6 * math.sqrt(2 / len(total)))
+    assert unknown == pytest.approx(law.variance, rel=6 * math.sqrt(2 / len(total)))
 
 
 def test_the_second_message_undoes_the_first_ones_noise() -> None:
-    """The same draws in both rounds, however often they are asked for."""
+    """Both rounds use the same draws, however often they are read."""
     streams = Streams.spawn(np.random.default_rng(2), 5)
     values = np.arange(30, dtype=np.float32).reshape(5, 3, 2)
-    first, again = (Masked(2.0)(values, streams) for _ in range(2))
+    first, again = (MaskedGradient(2.0)(values, streams) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     reply = Replacement(2.0, 1e-6)(np.zeros_like(values), streams)
     np.testing.assert_allclose(first + reply, values, atol=1e-4)
@@ -326,8 +326,12 @@ def test_the_result_is_the_sum_of_all_messages(repaired: bool) -> None:
     masked = np.array([0, 1, 2, 4, 5, 6, 8, 9, 11])
     replaced = np.array([0, 2, 4, 5, 9, 11])
     values = np.random.default_rng(4).normal(size=(12, 4, 3)).astype(np.float32)
-    update = Randomized(Dense(values, Kind.GRADIENT), Masked(BEFORE), streams).take(masked)
+    update = RandomizedMessages(Dense(values, Kind.GRADIENT), MaskedGradient(BEFORE), streams).take(
+        masked
+    )
     reply = KINDS[repaired](BEFORE, AFTER)
-    clear = Randomized(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(replaced)
+    clear = RandomizedMessages(Dense(np.zeros_like(values), Kind.GRADIENT), reply, streams).take(
+        replaced
+    )
     total = result(update, masked, clear, replaced)
     np.testing.assert_allclose(total, update.total() + clear.total(), rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Lower bounds of HFL-SGDMF and VFL-SGDMF against their own code, in the worlds they are about."""
+"""Tests of the lower bounds of HFL-SGDMF and VFL-SGDMF against their own code, in their worlds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fedrec_auditor.targets.papers.federated_mf.systems.parts.sgd_mf import (
 )
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
 from fedrec_auditor.targets.systems.base import Population
-from fedrec_auditor.targets.systems.system import Calls
+from fedrec_auditor.targets.systems.system import UploadRequest
 from tests.points import later
 from tests.targets.papers.made import judged
 
@@ -97,7 +97,7 @@ def played(
 
 
 def worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Ratings with the last of ``count`` + 1 and without, the first V, and the direction."""
+    """Ratings with and without the last of ``count`` + 1, the first V, and the direction."""
     table = np.zeros((USERS, ITEMS))
     table[0, : count + 1] = 5.0
     table[1:, count + 1 :] = 5.0
@@ -111,7 +111,7 @@ def worlds(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(steps: int) -> None:
-    """Drawn rounds, told by the sum, are shifted one way with the rating and the other without."""
+    """Drawn rounds, visible in the sum, are shifted one way with the rating, the other without."""
     target = system(local_steps=steps, noise_multiplier=0.3)
     law, trials = law_of(target, Unit.RATING), 3000
     count = ITEMS // 2 - 1
@@ -126,7 +126,7 @@ def test_a_rating_turns_the_partys_message_at_least_as_far_as_the_law_has_it(ste
             share = stats.binom.pmf(k, steps, 0.25)
             assert len(chosen) / trials == pytest.approx(share, abs=6 * math.sqrt(0.25 / trials))
             error = 6 / math.sqrt(len(chosen))
-            # at least as far, and no more than what was given away for u.v and the margin
+            # at least as far, and no more than the losses for u.v and the margin
             assert chosen.mean() * np.sign(shift) > k * abs(shift) - error
             assert chosen.mean() * np.sign(shift) < 1.08 * k * abs(shift) + error
             assert chosen.std() == pytest.approx(1.0, abs=0.01 + error)
@@ -158,7 +158,7 @@ def test_one_rating_turns_a_fitted_embedding_all_but_across(count: int) -> None:
 
 
 def test_verdicts_of_movielens() -> None:
-    """Both claims for a rating fall; for a user of one rating that of Proposition 3 does."""
+    """Both claims for a rating are false; for a user of one rating Proposition 3 is false."""
     steps = {"rounds": 1000, "local_steps": 1}
     user = {"unit": "user", "trim": 1, "noise_multiplier": 2.0, "learning_rate": 1e-5}
     for target, verdicts in (
@@ -203,7 +203,7 @@ def test_no_law_where_none_is_known() -> None:
 
 @given(st.integers(1, 60), st.integers(1, 30))
 def test_learning_rates_fall_within_a_round(rounds: int, steps: int) -> None:
-    """The least share of all rounds, step by step."""
+    """Smallest ratio over all rounds, computed step by step."""
     total = rounds * steps
     rates = np.array([rate_at(step, total, 1.0) for step in range(total)]).reshape(rounds, steps)
     found = min(row.min() / math.sqrt((row**2).mean()) for row in rates)
@@ -253,9 +253,9 @@ def bound_of(target: VflSgdmf, population: Population = CROWD) -> AtLeast:
 
 @pytest.mark.parametrize("factors", [1, 4, later(20)])
 def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> None:
-    """One step of parties of one user, who is drawn: what is sent, beside V as it was released."""
+    """One step of parties of one user, whose row is drawn: the messages and the released V."""
     target = vertical(rounds=1, factors=factors)
-    found, runs = bound_of(target, Population(n_users=1000, n_items=WIDE)), 1500
+    bound, runs = bound_of(target, Population(n_users=1000, n_items=WIDE)), 1500
     table = np.full((2, WIDE), 5.0)
     table[1, 0] = 0.0
     both = Interactions.of(np.repeat(table, runs, axis=0))
@@ -263,7 +263,7 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     start = 8 * 1e-15 * sigma
     users = np.full((2 * runs, factors), start, np.float32)
     sent, items = target.alone(
-        Calls(both, 1, {}, np.random.default_rng(1)),
+        UploadRequest(both, 1, {}, np.random.default_rng(1)),
         1,
         lambda block, part, own: (users[block], drawn_alone(target, part, own)[1]),
     )
@@ -275,9 +275,9 @@ def test_half_of_all_parties_send_at_least_what_the_law_has(factors: int) -> Non
     assert stats.kstest(noise, "norm").pvalue > 1e-9
     # the ratings around it show that the row was drawn, and its own shift is large in half of them
     assert (told / sigma).min() > 16
-    share = (own / sigma >= 1 / found.mechanism.noise_multiplier).mean()
-    assert share > found.share - 6 * 0.5 / math.sqrt(2 * runs)
-    assert 1 / found.mechanism.noise_multiplier == pytest.approx(
+    share = (own / sigma >= 1 / bound.mechanism.noise_multiplier).mean()
+    assert share > bound.share - 6 * 0.5 / math.sqrt(2 * runs)
+    assert 1 / bound.mechanism.noise_multiplier == pytest.approx(
         0.49 / math.sqrt(2) / 1.8, rel=1e-3
     )
 

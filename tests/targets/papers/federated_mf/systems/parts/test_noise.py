@@ -1,4 +1,4 @@
-"""What a fixed number of drawn rows costs a user: the figures by other routes."""
+"""Tests of the cost of drawing a fixed number of rows, by independent routes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy import stats
 from fedrec_auditor.accountants.losses.pairs import GaussianPair, Poisson, Reversed
 from fedrec_auditor.accountants.statements import Adjacency
 from fedrec_auditor.accountants.theorems.neighbours import fixed_size_above
-from fedrec_auditor.auditor.judging.accounting import all_accountants, least_upper_bound
+from fedrec_auditor.auditor.judging.accounting import all_accountants, smallest_upper_bound
 from fedrec_auditor.targets.papers.federated_mf.systems.horizontal_systems import HflSgdmf
 from fedrec_auditor.targets.papers.federated_mf.systems.parts.party_mf import scope_of
 from fedrec_auditor.targets.papers.federated_mf.systems.vertical_systems import VflSgdmf
@@ -28,12 +28,12 @@ _GRID = 1e-4
 
 def proved(target: Target, adjacency: Adjacency, delta: float) -> float:
     scope = scope_of("user", adjacency=adjacency)
-    bound = least_upper_bound(target, scope, MOVIELENS, delta, all_accountants())
+    bound = smallest_upper_bound(target, scope, MOVIELENS, delta, all_accountants())
     return bound.epsilon
 
 
 def composed(one: Any, *parts: tuple[float, float, int]) -> Any:
-    """By dp-accounting: ``count`` uses of ``one`` at z and q."""
+    """Epsilon by dp-accounting of ``count`` uses of ``one`` at z and q."""
     first, *rest = (one(z, q).self_compose(count) for z, q, count in parts)
     for other in rest:
         first = first.compose(other)
@@ -105,7 +105,7 @@ def test_a_users_epsilon_is_the_librarys(
 def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
     noise: float, twice: float, target: Target
 ) -> None:
-    """What is owed is less than at half the noise, and more than the claim's accountant has."""
+    """The charge is less than at half the noise, and more than that of the claim's accountant."""
     given = {"n_users": 94, "sample": 1, "rounds": 1000, "delta": 1e-5, "adjacency": COMES}
     half, whole = (fixed_size_above(**given, multiplier=z) for z in (noise / 2, noise))
     assert half == pytest.approx(twice, rel=1e-3)
@@ -114,7 +114,7 @@ def test_users_are_not_twice_as_far_apart_as_one_is_from_none(
 
 @pytest.mark.parametrize("z", [0.6, 2.0])
 def test_half_the_noise_is_needed_and_is_enough(z: float) -> None:
-    """Sums of 2 of 6 users, each worth -1 to 1, with noise z: all samples, on a grid."""
+    """Sums of 2 of 6 users with values from -1 to 1 and noise z: all samples, on a grid."""
     points = np.linspace(-3 - 9 * z, 3 + 9 * z, 4001)
     step = points[1] - points[0]
 

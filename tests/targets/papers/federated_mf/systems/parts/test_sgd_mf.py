@@ -1,6 +1,6 @@
-"""User embeddings fitted on the device: the constrained optimum, from the own ratings only.
+"""Tests of shared parts: projection, trimming, rates, accounting, and fitted users.
 
-What systems of matrix factorization share: projection, trimming, rates, accounting.
+User embeddings fitted on the device reach the constrained optimum from their own ratings only.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def loss(u: np.ndarray, x: np.ndarray, v: np.ndarray) -> float:
 
 
 def test_many_steps_reach_the_constrained_optimum() -> None:
-    """Held to scipy's solver of the same problem, user by user."""
+    """Compared with scipy's solver of the same problem, user by user."""
     ratings, items = TABLE, start(np.random.default_rng(1).random((12, 3)), 5.0)
     fitted = fit_users(ratings, items, bound=5.0, steps=3000)
     for i, u in enumerate(fitted.astype(np.float64)):
@@ -109,19 +109,19 @@ def test_projection_keeps_the_dtype_and_leaves_feasible_rows_alone() -> None:
 
 @given(SEEDS, st.integers(1, 6))
 def test_trimming_keeps_as_many_as_allowed_and_one_user_at_a_time_is_the_same(
-    seed: int, most: int
+    seed: int, limit: int
 ) -> None:
     rng = np.random.default_rng(seed)
     ratings, streams = table(rng), Streams.spawn(rng, 8)
-    kept = trim(ratings, most, streams).toarray()
+    kept = trim(ratings, limit, streams).toarray()
     dense = ratings.toarray()
     assert ((kept == dense) | (kept == 0)).all()
     np.testing.assert_array_equal(
-        (kept != 0).sum(axis=1), np.minimum((dense != 0).sum(axis=1), most)
+        (kept != 0).sum(axis=1), np.minimum((dense != 0).sum(axis=1), limit)
     )
     for user in range(8):
         one = np.array([user])
-        alone = trim(sparse.csr_array(ratings[one]), most, streams.take(one)).toarray()
+        alone = trim(sparse.csr_array(ratings[one]), limit, streams.take(one)).toarray()
         np.testing.assert_array_equal(alone, kept[one])
 
 
@@ -154,7 +154,7 @@ def test_first_embeddings_predict_the_middle_of_the_range_inside_the_constraint(
 
 @pytest.mark.parametrize("factors", [1, 2, 20])
 def test_first_embeddings_satisfy_equation_6(factors: int) -> None:
-    """Unprojected, all 1s give norm^2 = 2R, and one rating would move u by twice 2 R^(3/2)."""
+    """Without the projection all 1s give norm^2 = 2R, and one rating moves u by twice 2 R^(3/2)."""
     longest = start(np.stack([np.ones(factors), np.full(factors, 0.5)]), 5.0)
     np.testing.assert_allclose(np.square(longest).sum(axis=1), [5.0, 2.5], rtol=1e-6)
     assert (longest >= 0).all()

@@ -1,8 +1,8 @@
-"""Sizes, first weights and genres of the PrivRec network.
+"""Tests of a PrivRec device: network, examples and training.
 
-What a device trains on: all its items, unmet negatives, and its own coins.
-
-Many devices' training at once against one device at a time, written out over whole tables.
+Sizes, initial weights and genres of the network; examples are all own items and negatives, by the
+device's own randomness; the training of many devices agrees with one device at a time over whole
+tables.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_without_genres_an_items_number_is_its_feature() -> None:
 
 
 def test_first_weights_have_their_spread() -> None:
-    """Spreads of thousands of normal draws are within 10%, but with probability below 1e-9."""
+    """Spreads of thousands of normal draws are within 10%, except with probability below 1e-9."""
     network = Network(embedding=64, width=64, ids=True, side=True)
     wide = Interactions.of(np.ones((2, 100)))
     model = network.initial(wide, np.random.default_rng(0))
@@ -128,7 +128,7 @@ def test_orders_are_permutations_that_differ_by_epoch_and_device() -> None:
 
 
 def test_all_unmet_items_are_drawn_alike() -> None:
-    """Each of 8 unmet items is drawn with probability 1/4; 20,000 devices, 6 deviations."""
+    """Each of 8 negatives is drawn with probability 1/4; 20,000 devices, 6 deviations."""
     table = np.zeros((20_000, 10))
     table[:, [3, 7]] = 1.0
     drawn = DeviceExamples.draw(
@@ -246,12 +246,12 @@ def setup(
 
 
 def agrees(
-    found: Weights, whole: list[Model], data: Interactions, examples: DeviceExamples
+    batched: Weights, whole: list[Model], data: Interactions, examples: DeviceExamples
 ) -> None:
-    """What the batch stores by example and attribute is what whole tables hold.
+    """The batch's storage by example and attribute agrees with whole tables.
 
     To 1e-5: a prediction near certainty leaves few digits of 1 - sigma, which second derivatives
-    enlarge (3e-7 was seen in 520 cases).
+    enlarge (3e-7 was the largest of 520 cases).
     """
     close = functools.partial(torch.testing.assert_close, rtol=1e-5, atol=1e-6)
     for user, model in enumerate(whole):
@@ -261,14 +261,14 @@ def agrees(
             if name.startswith("user.")
         ]
         if rows:
-            close(found["user"][user], torch.cat(rows))
+            close(batched["user"][user], torch.cat(rows))
         for name, value in model.items():
             if name == "item":
                 size = int(examples.sizes[user])
                 items = torch.from_numpy(examples.items[user, :size])
-                close(found["item"][user, :size], value[items])
+                close(batched["item"][user, :size], value[items])
             elif not name.startswith("user."):
-                close(found[name][user], value)
+                close(batched[name][user], value)
 
 
 @settings(max_examples=12)

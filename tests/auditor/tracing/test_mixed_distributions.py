@@ -1,6 +1,6 @@
-"""Answers that have probabilities at some numbers and densities at others: clipped, mixed, rounded.
+"""Outputs with probabilities at some numbers and densities at others: clipped, mixed, rounded.
 
-Every case states its law by itself: the atoms and the density that scipy gives for them.
+Every case states its distribution independently: the atoms, and the density from scipy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import Status, check_fit
 from fedrec_auditor.auditor.exact.output_distribution import OutputDistribution
 from fedrec_auditor.auditor.worlds.sampler import Sampler
-from tests.auditor.tracing.laws import epsilon, traced
+from tests.auditor.tracing.distributions import epsilon, traced
 
 Rng = np.random.Generator
 LAPLACE, NORMAL = stats.laplace(), stats.norm(scale=2.0)
@@ -28,7 +28,7 @@ LAPLACE, NORMAL = stats.laplace(), stats.norm(scale=2.0)
 
 @dataclass(frozen=True)
 class Case:
-    """A randomizer of 0 and 1 with its law, stated independently."""
+    """A randomizer of 0 and 1 with its distribution, stated independently."""
 
     function: Callable[..., Any]
     atoms: Callable[[int], dict[float, float]]
@@ -38,7 +38,7 @@ class Case:
     at: float = 0.01
 
     def excess(self, epsilon: float, one: int, other: int) -> float:
-        """The hockey-stick divergence, by a quadrature."""
+        """The hockey-stick divergence, by quadrature."""
         p, q = self.atoms(one), self.atoms(other)
         factor = math.exp(epsilon)
         total = sum(max(0.0, mass - factor * q.get(y, 0.0)) for y, mass in p.items())
@@ -178,10 +178,7 @@ def test_draws_with_an_atom_that_is_too_heavy_do_not_fit() -> None:
 
     def fitted(function: Callable[..., Any]) -> Status:
         dist = OutputDistribution(
-            origin=trace,
-            sampler=Sampler.of(function),
-            density=trace.log_prob,
-            atoms=trace.atoms,
+            origin=trace, sampler=Sampler.of(function), density=trace.log_prob, atoms=trace.atoms
         )
         seed = np.random.SeedSequence(0)
         return check_fit(dist.sampler, dist, [*trace.inputs], samples=6_000, seed=seed).status
@@ -208,7 +205,7 @@ def test_a_large_epsilon_at_a_delta_is_not_called_infinite() -> None:
         return 1000 * x + float(rng.normal(0, 0.01))
 
     bound = traced(far, [0, 1]).bound(0.01)
-    assert 1e5 < bound.epsilon < 5e9  # which is about the truth: half the square of the shift
+    assert 1e5 < bound.epsilon < 5e9  # about the exact value, half the square of the shift
     assert not bound.tight
     witness = traced(far, [0, 1]).bound(0.0).witness
     assert witness is not None

@@ -1,4 +1,4 @@
-"""The noise for which a condition just holds: a search over how many times the paper's noise."""
+"""A search for the noise, as a multiple of the paper's, at which a condition just holds."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from fedrec_auditor.reports.record.frontier import (
     SweepRow,
     telling,
 )
-from fedrec_auditor.reports.say import brief
+from fedrec_auditor.reports.say import short_number
 from fedrec_auditor.reports.say.metrics import ERRORS
 
 WEAKEST, STRONGEST = 2.0**-4, 2.0**8
-"""Ends of the search, times the paper's noise."""
+"""Ends of the search, as multiples of the paper's noise."""
 STEPS = 6
-"""Halvings of the logarithm: the answer is within a factor of 1.14 of the least that was found."""
-MOST_SEEDS = 4
-"""Times the trainings of a setting at most, where fewer cannot tell."""
-FEWEST = 3
-"""Trainings below which nothing is said of a further one."""
-ASSUMED = "More noise is taken to leak no more."
-USELESS = "More noise is taken to recommend no better."
+"""Bisections of the logarithm: the answer is within a factor of 1.14 of the best factor."""
+MAX_SEEDS_FACTOR = 4
+"""Largest multiple of the trainings of a setting, if fewer are inconclusive."""
+MIN_TRAININGS = 3
+"""Trainings below which nothing is concluded about a further one."""
+ASSUMED = "The search assumes that more noise does not leak more."
+USELESS = "The search assumes that more noise does not recommend better."
 _FORM = re.compile(
     r"(?P<what>attacks|epsilon)\s*(\((?P<of>[\w\s,-]+)\))?\s*<=\s*"
     r"(?P<guessing>guessing\s*\+\s*)?(?P<limit>[0-9.eE+-]+|guessing)"
@@ -48,11 +48,14 @@ _UTILITY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a setting must keep: gains of all attacks, or of one, or epsilon of a scope; or utility.
+    """A condition on the gains of attacks, on the epsilon of a scope, or on utility.
 
-    ``of`` are words: the name of an attack; or unit and horizon of the scope; or a metric. Of an
-    epsilon it is what is proved: a bound from below cannot keep a condition. Utility is over that
-    of the twin, of the metric to name where none is given.
+    text: the condition as given.
+    what: "attacks", "epsilon" or "utility".
+    limit: largest gain over guessing, largest proved epsilon (a lower bound cannot keep a
+        condition), or smallest utility as a fraction of the noiseless counterpart's.
+    of: words that restrict it: name of an attack; unit and horizon of a scope; or a metric, by
+        default the one to quote.
     """
 
     text: str
@@ -62,7 +65,7 @@ class Condition:
 
     @classmethod
     def of_text(cls, text: str) -> Condition:
-        """The condition of a text; InputError if it is none.
+        """Parses a condition; InputError if the text is not one.
 
         >>> Condition.of_text("attacks <= guessing + .05").limit
         0.05
@@ -74,9 +77,9 @@ class Condition:
         form = _FORM.fullmatch(text.strip()) or _UTILITY.fullmatch(text.strip())
         limit = math.nan
         if form is not None:
-            said = form["limit"]
+            number = form["limit"]
             try:
-                limit = 0.0 if said == "guessing" else float(said)
+                limit = 0.0 if number == "guessing" else float(number)
             except ValueError:
                 form = None
         wrong = form is None or not limit >= 0.0 or math.isinf(limit)
@@ -92,12 +95,12 @@ class Condition:
         return cls(text, form["what"], limit, of)
 
     def check(self, plan: Plan) -> None:
-        """InputError where no figure of this plan can speak of it."""
+        """Raises InputError if no figure of this plan is about the condition."""
         words = {str(word) for kind in (Unit, Vantage, Horizon) for word in kind}
         if self.what == "attacks":
             words = set(FAMILIES["attacks"].able() if plan.attacks is None else plan.attacks)
         unknown = [word for word in self.of if word not in words]
-        if unknown and self.what != "utility":  # its metrics are known when it was measured
+        if unknown and self.what != "utility":  # metrics are only known after the measurement
             raise InputError(
                 f"Expected a condition on what this plan has, got {unknown[0]!r} in {self.text!r}. "
                 f"{near_names(unknown[0], sorted(words), 'There are')}"
@@ -105,27 +108,28 @@ class Condition:
         if not words or (self.what != "epsilon" and LOCAL not in plan.games):
             raise InputError(
                 f"Expected a plan that has {self.what} for {self.text!r}, got one without. Utility "
-                "and attacks go with the local game: add it, and do not leave all attacks out."
+                "and attacks need the local game: add it, and do not leave all attacks out."
             )
 
     def rows(self, swept: SweepContents) -> list[SweepRow]:
-        """What is known of the first variant: all of its figures, or utility over its twin's."""
+        """The figures of the first variant; for utility, relative to its noiseless counterpart."""
         rows = ratios(swept.rows, swept.variants) if self.what == "utility" else swept.rows
         return [row for row in rows if row.variant == 0]
 
-    def kept(
+    def holds(
         self, rows: Sequence[SweepRow], trainings: int, confidence: float, looks: int = 1
     ) -> bool | None:
-        """Whether a further training keeps it: by all ``trainings`` of a variant, its ``rows``.
+        """Whether a further training keeps the condition, judged by ``trainings`` trainings.
 
-        None if they cannot tell: fewer than ``FEWEST``, or not all of them have each figure. All
-        attacks of all ``looks`` keep it at once, at the ``confidence`` of the rows (Bonferroni).
-        InputError if nothing here speaks of it.
+        ``rows`` are their figures. None if these are inconclusive: fewer trainings than
+        ``MIN_TRAININGS``, or some lack a figure. The intervals of all attacks in all ``looks`` hold
+        together, at the ``confidence`` of the rows (Bonferroni). Raises InputError if no row is
+        about the condition.
         """
         groups = self.figures(rows)
         if self.what == "epsilon":
             return self._proved(groups)
-        told = [
+        results = [
             over_trainings(
                 [row.value for row in group],
                 [row.value if row.ci_low is None else row.ci_low for row in group],
@@ -136,44 +140,44 @@ class Condition:
             for group in groups.values()
         ]
         utility = self.what == "utility"
-        if any(each.value < self.limit if utility else each.value > self.limit for each in told):
+        if any(each.value < self.limit if utility else each.value > self.limit for each in results):
             return False
-        if trainings < FEWEST or any(each.trainings < trainings for each in told):
+        if trainings < MIN_TRAININGS or any(each.trainings < trainings for each in results):
             return None
         within = _above if utility else _below
-        return all(within(each, self.limit) for each in told) or None
+        return all(within(each, self.limit) for each in results) or None
 
     def figures(self, rows: Sequence[SweepRow]) -> dict[tuple[str, str], list[SweepRow]]:
-        """The figures that speak of it, by metric and view, of attackers who keep the protocol.
+        """The rows about the condition by (metric, view), for adversaries who keep the protocol.
 
-        Of an epsilon they are all that is claimed, proved or shown; of utility there is one.
+        For epsilon they are claimed, proved and shown ones; for utility there is one figure.
         """
         if self.what == "utility":
             metric = self.of[0].lower() if self.of else ""
-            mine = [row for row in rows if row.kind == "utility"]
-            named = [row for row in mine if metric in ("", row.metric.lower())]
-            spoken = [row for row in named if _figure(row) == _figure(telling(named))]
+            utility = [row for row in rows if row.kind == "utility"]
+            named = [row for row in utility if metric in ("", row.metric.lower())]
+            relevant = [row for row in named if _figure(row) == _figure(telling(named))]
         else:
-            spoken = [row for row in rows if self._names(row)]
+            relevant = [row for row in rows if self._names(row)]
         groups: dict[tuple[str, str], list[SweepRow]] = {}
-        for row in spoken:
+        for row in relevant:
             groups.setdefault(_figure(row), []).append(row)
         if not groups:
             raise InputError(
-                f"Expected figures that speak of {self.text!r}, got none. Mend the condition, or "
-                "sweep without it to see what there is."
+                f"Expected figures for the condition {self.text!r}, got none. Correct the "
+                "condition, or sweep without it to see all figures."
             )
         return groups
 
     def _names(self, row: SweepRow) -> bool:
-        """Whether a gain or an epsilon is one that it speaks of."""
+        """Whether a row is a gain or an epsilon that the condition names."""
         kinds = ("gain",) if self.what == "attacks" else EPSILONS
         words = row.view.partition(AT_DELTA)[0].split(" / ")
         named = all(word in words or f"{word}:" in row.metric for word in self.of)
         return row.kind in kinds and named and not row.view.endswith(BEYOND)
 
     def _proved(self, groups: Mapping[tuple[str, str], Sequence[SweepRow]]) -> bool:
-        """Whether every scope has a proof within the limit, and nothing above it is shown there."""
+        """Whether every scope has a proof within the limit, and no lower bound exceeds it there."""
         scopes: dict[str, list[tuple[float, float]]] = {}
         for (_, view), group in groups.items():
             proofs = [row.value for row in group if row.kind == "proved"]
@@ -186,7 +190,7 @@ class Condition:
         )
 
     def basis(self, swept: SweepContents) -> str:
-        """What was looked at, in words, and what lies beside it."""
+        """A sentence on the figures that decided, and on attacks that break the protocol."""
         rows = self.rows(swept)
         groups = self.figures(rows)
         if self.what == "utility":
@@ -196,10 +200,12 @@ class Condition:
             views = [v for (_, v), g in groups.items() for r in g if r.kind == "proved"]
             return f"Proved: {'; '.join(dict.fromkeys(views))}."
         names = dict.fromkeys(metric.partition(":")[0] for metric, _ in groups)
-        words = f"Judged by {', '.join(names)}, of attackers who keep the protocol."
+        words = f"Judged by {', '.join(names)}, for attackers who keep the protocol."
         beyond = [row for row in rows if row.kind == "gain" and row.view.endswith(BEYOND)]
-        if beyond and (most := max(beyond, key=lambda row: row.value)).value > self.limit:
-            words += f" Who breaks it gains up to {brief(most.value)} ({most.metric})."
+        if beyond and (top := max(beyond, key=lambda row: row.value)).value > self.limit:
+            words += (
+                f" An attacker who breaks it gains up to {short_number(top.value)} ({top.metric})."
+            )
         return words
 
 
@@ -207,14 +213,14 @@ def _figure(row: FigureRow) -> tuple[str, str]:
     return row.metric, row.view
 
 
-def _above(told: OverTrainings, limit: float) -> bool:
-    """Whether mean and a further training are above; of one training nothing is (NaN)."""
-    return told.ci_low >= limit and told.next_low >= limit
+def _above(figure: OverTrainings, limit: float) -> bool:
+    """Whether the mean and a further training are above; False with one training (NaN)."""
+    return figure.ci_low >= limit and figure.next_low >= limit
 
 
-def _below(told: OverTrainings, limit: float) -> bool:
-    """Whether mean and a further training are below; of one training nothing is (NaN)."""
-    return told.ci_high <= limit and told.next_high <= limit
+def _below(figure: OverTrainings, limit: float) -> bool:
+    """Whether the mean and a further training are below; False with one training (NaN)."""
+    return figure.ci_high <= limit and figure.next_high <= limit
 
 
 def search(
@@ -224,37 +230,37 @@ def search(
     seeds: int,
     confidence: float,
 ) -> tuple[AnswerRow, tuple[float, ...]]:
-    """The least noise that keeps the condition, of utility the most, and all that were tried.
+    """The smallest noise that keeps the condition (for utility the largest), and all tried factors.
 
-    ``trained`` gives the sweep of one factor of the noise and so many trainings. More noise is
-    taken to leak no more, and to recommend no better: the search halves the interval of factors. A
-    setting of which trainings cannot tell is trained more often, up to ``MOST_SEEDS`` times, and
-    then counts as one that does not keep it.
+    ``trained`` maps a factor of the noise and a number of trainings to a sweep. The search bisects
+    the factors, assuming that more noise does not leak more and does not recommend better. An
+    inconclusive setting gets more trainings, up to ``MAX_SEEDS_FACTOR`` times as many, and then
+    counts as one that does not keep the condition.
     """
     tried: dict[float, bool] = {}
     trainings: dict[float, int] = {}
-    # Of at most STEPS + 2 factors, each looked at a few times, all hold at once (Bonferroni).
-    looks = (STEPS + 2) * MOST_SEEDS.bit_length()
+    # At most STEPS + 2 factors, each examined a few times, must hold together (Bonferroni).
+    looks = (STEPS + 2) * MAX_SEEDS_FACTOR.bit_length()
     unsure: list[float] = []
 
     def keeps(factor: float) -> bool:
-        kept: bool | None = None
+        holds: bool | None = None
         count = seeds
-        while kept is None and count <= seeds * MOST_SEEDS:
+        while holds is None and count <= seeds * MAX_SEEDS_FACTOR:
             swept = trained(factor, count)
-            kept = condition.kept(condition.rows(swept), count, confidence, looks)
-            if swept.errors and kept is not False:  # what failed may be what leaks
-                kept = None
+            holds = condition.holds(condition.rows(swept), count, confidence, looks)
+            if swept.errors and holds is not False:  # the failed training may be the one that leaks
+                holds = None
                 break
             trainings[factor] = count
             count *= 2
-        if kept is None:
+        if holds is None:
             unsure.append(factor)
-        tried[factor] = bool(kept)
+        tried[factor] = bool(holds)
         return tried[factor]
 
     useful = condition.what == "utility"
-    # Where it is likeliest kept, and where nobody would ask for more.
+    # The factor that most likely keeps the condition, and the factor that would be ideal.
     best, wished = (WEAKEST, STRONGEST) if useful else (STRONGEST, WEAKEST)
     if keeps(wished):
         best = wished
@@ -268,8 +274,9 @@ def search(
     factors = tuple(sorted(tried))
     if not tried[best]:
         to = "down" if useful else "up"
-        cannot = " (trainings cannot tell)" if best in unsure else ""
-        words = f"No noise {to} to {brief(best)} times the paper's keeps {condition.text}{cannot}."
+        cannot = " (the trainings are inconclusive)" if best in unsure else ""
+        largest = short_number(best)
+        words = f"No noise {to} to {largest} times the paper's keeps {condition.text}{cannot}."
         return AnswerRow(target=target, condition=condition.text, words=words), factors
     swept = trained(best, trainings[best])
     answer = AnswerRow(
@@ -286,22 +293,22 @@ def search(
 def _answer_words(
     condition: Condition, swept: SweepContents, best: float, wished: float, *, unsure: bool
 ) -> str:
-    """The noise that keeps a condition, by what, and whether the system is of use there."""
+    """The noise that keeps a condition, its basis, and whether the system is useful there."""
     settings = swept.variants[0].settings
     named = ", ".join(
         f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in settings.items()
     )
-    least = {WEAKEST: "at most ", STRONGEST: "at least "}.get(best, "") if best == wished else ""
-    words = f"{least}{brief(best)} times the paper's noise ({named}) keeps {condition.text}."
+    limit = {WEAKEST: "at most ", STRONGEST: "at least "}.get(best, "") if best == wished else ""
+    words = f"{limit}{short_number(best)} times the paper's noise ({named}) keeps {condition.text}."
     if unsure and wished != best:
-        words += f" Of {brief(wished)} times the trainings cannot tell."
+        words += f" At {short_number(wished)} times the trainings are inconclusive."
     words = f"{words[0].upper()}{words[1:]} {condition.basis(swept)} {_useful(swept)}".strip()
     return f"{words} {USELESS if condition.what == 'utility' else ASSUMED}"
 
 
 def _useful(swept: SweepContents) -> str:
-    """Whether it is shown to recommend better than popularity there, by users and trainings."""
+    """A sentence on whether the system is shown to beat simpler recommenders there."""
     rows = [row for row in swept.overall if row.variant == 0 and row.kind == "utility"]
     if not rows or (row := telling(rows)).baseline is None:
         return ""
@@ -311,8 +318,8 @@ def _useful(swept: SweepContents) -> str:
     end = ahead.ci_high if row.metric in ERRORS else ahead.ci_low
     better = end is not None and (end < 0.0 if row.metric in ERRORS else end > 0.0)
     beside = (
-        f"{row.metric} {brief(row.value)} ({row.view}), popularity or two means "
-        f"{brief(row.baseline)}"
+        f"{row.metric} {short_number(row.value)} ({row.view}), popularity or two means "
+        f"{short_number(row.baseline)}"
     )
     shown = "is shown" if better else "is not shown"
-    return f"There it {shown} to recommend better than what is simpler: {beside}."
+    return f"There the system {shown} to recommend better than simpler ones: {beside}."

@@ -1,7 +1,7 @@
-"""Noise as an affine function of one draw, and what functions make of it.
+"""Noise as an affine function of one draw, and the results of functions of noise.
 
-A rule says what a function gives. Its comparisons split the cell of the draw: a rule is run for
-each combination of their answers.
+A rule computes the result of a function. Each comparison in it may split the cell of the draw; the
+rule is run for each combination of outcomes.
 """
 
 from __future__ import annotations
@@ -15,54 +15,58 @@ from typing import Any
 
 import numpy as np
 
-from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, Real, Source
+from fedrec_auditor.auditor.tracing.paths import NotTraced, Path, RealDraw, Source
 
 Cells = dict[Source, Any]
 Piece = tuple[Cells, Any]
 
 SEED = "integers() as a seed"
-_MOST_STEPS = 256
+_MAX_STEPS = 256
 _HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AffineNoise:
     """coefficient x variable + constant, in exact arithmetic; the coefficient is not 0.
 
-    The variable is the draw itself or, if there is an ``inner`` line, the ``function`` of that
-    line: ``math.log`` (of a uniform draw) or ``math.floor``.
+    - ``source``: the draw, which is the variable if there is no ``inner`` noise.
+    - ``function``: ``math.log`` (of a uniform draw) or ``math.floor``, applied to ``inner``; the
+      result is then the variable.
     """
 
-    source: Real
+    source: RealDraw
     coefficient: Fraction = Fraction(1)
     constant: Fraction = Fraction(0)
     function: Callable[..., Any] | None = None
-    inner: Line | None = None
+    inner: AffineNoise | None = None
 
     @property
     def variable(self) -> tuple[Any, ...]:
-        """Key of the lines that differ by coefficients and constants alone."""
+        """The key that noises share if they differ by coefficients and constants alone."""
         return self.source, self.function, self.inner
 
     @property
     def lattice(self) -> bool:
-        """Whether values are a constant apart."""
+        """Whether all values lie on one grid of equal steps."""
         return self.function is math.floor or self.source.lattice
 
     @property
     def is_seed(self) -> bool:
-        """Whether it is a whole number of a range too large for any other use."""
+        """Whether it is an integer from a range that is followed for seeds alone."""
         return self.source.name == SEED
 
     def at(self, value: Any) -> float:
-        """The value of the line where the draw has this one."""
+        """The value of the noise if the draw has this value."""
         if self.inner is not None and self.function is not None:
             inner = self.inner.at(value)
             value = -math.inf if self.function is math.log and inner <= 0 else self.function(inner)
         return float(self.coefficient) * float(value) + float(self.constant)
 
     def below(self, cell: Any, threshold: Any, strict: bool = True) -> tuple[Any, Any]:
-        """The parts of a cell where the line is below (at most) a threshold, and the rest."""
+        """The part of a cell where the noise is below a threshold, and the rest.
+
+        Unless ``strict``, values equal to the threshold belong to the first part.
+        """
         if math.isinf(threshold):
             return (cell, cell[:0]) if threshold > 0 else (cell[:0], cell)
         crossing = (threshold - self.constant) / self.coefficient
@@ -79,82 +83,82 @@ class Line:
             low, high = self.source.below(cell, crossing)
         return (low, high) if self.coefficient > 0 else (high, low)
 
-    def times(self, factor: Any) -> Line:
-        """The line multiplied by a number other than 0."""
+    def times(self, factor: Any) -> AffineNoise:
+        """The noise multiplied by a number other than 0."""
         factor = Fraction(factor)
         return replace(self, coefficient=self.coefficient * factor, constant=self.constant * factor)
 
-    def plus(self, number: Any) -> Line:
-        """The line with a number added."""
+    def plus(self, number: Any) -> AffineNoise:
+        """The noise with a number added."""
         return replace(self, constant=self.constant + number)
 
-    def __neg__(self) -> Line:
+    def __neg__(self) -> AffineNoise:
         return self.times(-1)
 
 
 def exact(value: Any) -> Any:
-    """A number as a fraction, an infinite one as it is; NotTraced for anything else."""
+    """A number as a fraction, an infinite number as it is; raises NotTraced for any other value."""
     try:
         return Fraction(value.item() if isinstance(value, (np.generic, np.ndarray)) else value)
     except OverflowError:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise NotTraced(f"noise meets {value!r}, which is no number") from error
+        raise NotTraced(f"noise is combined with {value!r}, which is not a number") from error
 
 
-class Undecided(Exception):
-    """The path has to decide on the value of ``source``, one of two noises in one place."""
+class UndecidedNoise(Exception):
+    """Signals that the path must first decide on the value of ``source``, one noise of a sum."""
 
-    def __init__(self, source: Real) -> None:
+    def __init__(self, source: RealDraw) -> None:
         self.source = source
 
 
-class Part:
-    """A part of the cells on which every comparison of a rule has one answer.
+class CellPart:
+    """A part of the cells on which each comparison of a rule has one outcome.
 
-    Comparisons have the ``answers`` given, and then True; ``others`` are the answers of parts
-    still to be looked at.
+    - ``outcomes``: outcomes of the first comparisons; later comparisons are true if they can be.
+    - ``alternatives``: outcomes of comparisons that lead to the remaining parts.
     """
 
-    def __init__(self, path: Path, cells: Cells, answers: list[bool]) -> None:
+    def __init__(self, path: Path, cells: Cells, outcomes: list[bool]) -> None:
         self.path, self.cells = path, cells
-        self.others: list[list[bool]] = []
-        self._answers, self._asked = answers, 0
+        self.alternatives: list[list[bool]] = []
+        self._outcomes, self._n_used = outcomes, 0
 
     def less(self, a: Any, b: Any, *, strict: bool = True) -> bool:
-        """Whether a < b, or a <= b; ties of draws that have a density have probability 0."""
-        if isinstance(a, Line) and isinstance(b, Line):
+        """Whether a < b, or a <= b if not strict; draws with a density tie with probability 0."""
+        if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
             if a.variable != b.variable:
                 raise NotTraced("two noises are compared")
             coefficient, constant = a.coefficient - b.coefficient, a.constant - b.constant
             a = replace(a, coefficient=coefficient, constant=constant) if coefficient else constant
             b = Fraction(0)
-        if isinstance(a, Line):
+        if isinstance(a, AffineNoise):
             source = a.source
             true, false = a.below(self.cells[source], exact(b), strict)
-        elif isinstance(b, Line):
+        elif isinstance(b, AffineNoise):
             source = b.source
             false, true = b.below(self.cells[source], exact(a), not strict)
         else:
             return bool(a < b if strict else a <= b)
-        answer = bool(true)
+        outcome = bool(true)
         if true and false:
-            if self._asked == len(self._answers):
-                self.others.append([*self._answers, False])
-                self._answers.append(True)
-            answer = self._answers[self._asked]
-            self._asked += 1
-        self.cells = {**self.cells, source: true if answer else false}
-        return answer
+            if self._n_used == len(self._outcomes):
+                self.alternatives.append([*self._outcomes, False])
+                self._outcomes.append(True)
+            outcome = self._outcomes[self._n_used]
+            self._n_used += 1
+        self.cells = {**self.cells, source: true if outcome else false}
+        return outcome
 
 
-def of_lines(
+def apply_to_noise(
     path: Path, function: Callable[..., Any], cells: Cells, values: tuple[Any, ...]
 ) -> Iterator[Piece]:
-    """The pieces of a function of values of which some are lines."""
-    seeds = any(isinstance(value, Line) and value.is_seed for value in values)
+    """The pieces of a function of values, at least one of which is noise."""
+    seeds = any(isinstance(value, AffineNoise) and value.is_seed for value in values)
     if seeds and function not in _OF_SEEDS:
-        raise NotTraced("whole numbers of more than 2^40 values are followed as seeds alone")
+        raise NotTraced("random integers of more than 2^40 values are followed as seeds alone")
     rule = _RULES.get(function)
     if rule is None:
         name = getattr(function, "__name__", str(function))
@@ -162,26 +166,26 @@ def of_lines(
     kind = _KINDS.get(function, np.bool_ if isinstance(function, np.ufunc) else None)
     waiting: list[list[bool]] = [[]]
     while waiting:
-        part = Part(path, cells, waiting.pop())
+        part = CellPart(path, cells, waiting.pop())
         value = rule(part, *values)
-        waiting += part.others
+        waiting += part.alternatives
         # Only truth values become ``numpy.bool_``.
-        plain = isinstance(value, Line) or (kind is np.bool_ and not isinstance(value, bool))
+        plain = isinstance(value, AffineNoise) or (kind is np.bool_ and not isinstance(value, bool))
         yield part.cells, value if plain or kind is None else kind(value)
 
 
 def pick(condition: Any, a: Any, b: Any) -> Any:
-    """Entry of ``numpy.where``."""
+    """``a`` if the condition is true, else ``b``: one entry of ``numpy.where``."""
     return a if condition else b
 
 
 def to_item(value: Any) -> Any:
-    """A number of NumPy as Python's own."""
+    """A NumPy number as a Python number."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """A function that converts one value as ``astype(kind)`` does."""
+    """A function that converts one value in the same way as ``astype(kind)``."""
     dtype = np.dtype(kind)
 
     def convert(value: Any) -> Any:
@@ -190,72 +194,72 @@ def converter(kind: Any) -> Callable[[Any], Any]:
     return dtype.type if dtype.type in _RULES else convert
 
 
-def _decided(line: Line, cells: Cells) -> Fraction | None:
-    """The value of a line of whole numbers of which the path has decided on one."""
-    low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[line.source][0])
-    if line.inner or not line.source.lattice or high - low != 1 or len(cells[line.source]) > 1:
+def _decided(noise: AffineNoise, cells: Cells) -> Fraction | None:
+    """The value of integer noise if the path has decided on it, else None."""
+    low, high = (math.ceil(e) if math.isfinite(e) else e for e in cells[noise.source][0])
+    if noise.inner or not noise.source.lattice or high - low != 1 or len(cells[noise.source]) > 1:
         return None
-    return Fraction(line.coefficient * low + line.constant)
+    return Fraction(noise.coefficient * low + noise.constant)
 
 
-def _add(part: Part, a: Any, b: Any) -> Any:
-    if isinstance(a, Line) and isinstance(b, Line):
+def _add(part: CellPart, a: Any, b: Any) -> Any:
+    if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         first, second = _decided(a, part.cells), _decided(b, part.cells)
         if a.variable == b.variable or (first is None and second is None):
             return _sum(part, a, b)
         a, b = (a, second) if first is None else (first, b)
-    line, number = (a, exact(b)) if isinstance(a, Line) else (b, exact(a))
-    return number if math.isinf(number) else line.plus(number)
+    noise, number = (a, exact(b)) if isinstance(a, AffineNoise) else (b, exact(a))
+    return number if math.isinf(number) else noise.plus(number)
 
 
-# The family of a difference of two draws.
+# The family of the difference of two independent draws of a family.
 _TWICE = {"geometric": "two-sided geometric", "exponential": "laplace"}
 
 
-def _sum(part: Part, a: Line, b: Line) -> Any:
-    """The sum of two lines: of one variable, or of plain normal or geometric draws."""
+def _sum(part: CellPart, a: AffineNoise, b: AffineNoise) -> Any:
+    """The sum of two noises: of one variable, or of unrestricted normal or geometric draws."""
     constant = a.constant + b.constant
     if a.variable == b.variable:
         coefficient = a.coefficient + b.coefficient
         if not coefficient:
             return float(constant)
         return replace(a, coefficient=coefficient, constant=constant)
-    one, two = a.source, b.source
+    s, t = a.source, b.source
     free = all(
-        line.inner is None
-        and part.cells[line.source] == line.source.whole
-        and line.source not in part.path.limits
-        for line in (a, b)
+        noise.inner is None
+        and part.cells[noise.source] == noise.source.domain
+        and noise.source not in part.path.limits
+        for noise in (a, b)
     )
-    if free and one.family == two.family == "normal":
+    if free and s.family == t.family == "normal":
         scale = math.hypot(a.coefficient, b.coefficient)
-        total = Real("a sum of normal()", "normal")
+        total = RealDraw("a sum of normal()", "normal")
         weights = float(a.coefficient) / scale, float(b.coefficient) / scale
-    elif free and one.same(two) and one.family in _TWICE and a.coefficient == -b.coefficient:
+    elif free and s.is_same(t) and s.family in _TWICE and a.coefficient == -b.coefficient:
         scale, weights = float(a.coefficient), (1.0, -1.0)
-        total = Real(f"a difference of {one.name}", _TWICE[one.family], one.rate)
+        total = RealDraw(f"a difference of {s.name}", _TWICE[s.family], s.rate)
     else:
-        for line in (a, b):
-            if line.inner is None and line.source.lattice and not line.source.count:
-                raise Undecided(line.source)
-        raise NotTraced("two noises are added, whose sum has no density that is known here")
-    source = part.path.add_up(total, (one, weights[0]), (two, weights[1]))
-    kept = {known: cell for known, cell in part.cells.items() if known not in (one, two)}
-    part.cells = {**kept, source: source.whole}
-    return Line(source, Fraction(scale), constant)  # type: ignore[arg-type]
+        for noise in (a, b):
+            if noise.inner is None and noise.source.lattice and not noise.source.count:
+                raise UndecidedNoise(noise.source)
+        raise NotTraced("two noises are added whose sum has no known density")
+    source = part.path.add_up(total, (s, weights[0]), (t, weights[1]))
+    rest = {known: cell for known, cell in part.cells.items() if known not in (s, t)}
+    part.cells = {**rest, source: source.domain}
+    return AffineNoise(source, Fraction(scale), constant)  # type: ignore[arg-type]
 
 
-def _multiply(part: Part, a: Any, b: Any) -> Any:
-    if isinstance(a, Line) and isinstance(b, Line):
+def _multiply(part: CellPart, a: Any, b: Any) -> Any:
+    if isinstance(a, AffineNoise) and isinstance(b, AffineNoise):
         raise NotTraced("two noises are multiplied")
-    line, number = (a, exact(b)) if isinstance(a, Line) else (b, exact(a))
+    noise, number = (a, exact(b)) if isinstance(a, AffineNoise) else (b, exact(a))
     if math.isinf(number):
         raise NotTraced("noise is multiplied by an infinite number")
-    return line.times(number) if number else 0.0
+    return noise.times(number) if number else 0.0
 
 
-def _divide(part: Part, a: Any, b: Any) -> Any:
-    if isinstance(b, Line):
+def _divide(part: CellPart, a: Any, b: Any) -> Any:
+    if isinstance(b, AffineNoise):
         raise NotTraced("a number is divided by noise")
     number = exact(b)
     if number == 0 or math.isinf(number):
@@ -263,54 +267,54 @@ def _divide(part: Part, a: Any, b: Any) -> Any:
     return a.times(1 / number)
 
 
-def _equal(part: Part, a: Any, b: Any) -> bool:
+def _equal(part: CellPart, a: Any, b: Any) -> bool:
     return part.less(a, b, strict=False) and not part.less(a, b)
 
 
-def _minimum(part: Part, a: Any, b: Any) -> Any:
+def _minimum(part: CellPart, a: Any, b: Any) -> Any:
     return a if part.less(a, b) else b
 
 
-def _maximum(part: Part, a: Any, b: Any) -> Any:
+def _maximum(part: CellPart, a: Any, b: Any) -> Any:
     return b if part.less(a, b) else a
 
 
-def _clip(part: Part, a: Any, low: Any, high: Any) -> Any:
+def _clip(part: CellPart, a: Any, low: Any, high: Any) -> Any:
     raised = a if low is None else _maximum(part, a, low)
     return raised if high is None else _minimum(part, raised, high)
 
 
-def _where(part: Part, condition: Any, a: Any, b: Any) -> Any:
-    if isinstance(condition, Line):
+def _where(part: CellPart, condition: Any, a: Any, b: Any) -> Any:
+    if isinstance(condition, AffineNoise):
         raise NotTraced("noise is used as a condition")
     return a if condition else b
 
 
-def _absolute(part: Part, a: Any) -> Any:
+def _absolute(part: CellPart, a: Any) -> Any:
     return -a if part.less(a, 0) else a
 
 
-def _sign(part: Part, a: Line) -> float:
+def _sign(part: CellPart, a: AffineNoise) -> float:
     if part.less(a, 0):
         return -1.0
     return 0.0 if part.less(a, 0, strict=False) else 1.0
 
 
-def _copysign(part: Part, size: Any, a: Any) -> Any:
+def _copysign(part: CellPart, size: Any, a: Any) -> Any:
     size = _absolute(part, size)
     return -size if part.less(a, 0) else size
 
 
-def _floor(part: Part, a: Line) -> Any:
-    """Whole parts: of bounded noise one by one, of others as a lattice."""
+def _floor(part: CellPart, a: AffineNoise) -> Any:
+    """The integer part: bounded noise is split by value, other noise becomes a lattice."""
     if a.lattice:
         if a.coefficient.denominator == 1 and a.constant.denominator == 1:
             return a
         raise NotTraced("noise is rounded twice")
     cell = part.cells[a.source]
     low, high = sorted(a.at(float(end)) for end in (cell[0][0], cell[-1][1]))
-    if not (math.isfinite(low) and math.isfinite(high) and high - low < _MOST_STEPS):
-        return Line(a.source, function=math.floor, inner=a)
+    if not (math.isfinite(low) and math.isfinite(high) and high - low < _MAX_STEPS):
+        return AffineNoise(a.source, function=math.floor, inner=a)
     whole, beyond = math.floor(low), math.ceil(high) + 1
     while beyond - whole > 1:
         middle = (whole + beyond) // 2
@@ -318,28 +322,28 @@ def _floor(part: Part, a: Line) -> Any:
     return float(whole)
 
 
-def _ceil(part: Part, a: Line) -> Any:
+def _ceil(part: CellPart, a: AffineNoise) -> Any:
     return -_floor(part, -a)
 
 
-def _rint(part: Part, a: Line) -> Any:
+def _rint(part: CellPart, a: AffineNoise) -> Any:
     return _floor(part, a if a.lattice else a.plus(_HALF))
 
 
-def _round(part: Part, a: Line, digits: Any = 0) -> Any:
+def _round(part: CellPart, a: AffineNoise, digits: Any = 0) -> Any:
     factor = Fraction(10) ** digits
     value = _rint(part, a.times(factor))
-    return value.times(1 / factor) if isinstance(value, Line) else value / float(factor)
+    return value.times(1 / factor) if isinstance(value, AffineNoise) else value / float(factor)
 
 
-def _trunc(part: Part, a: Line) -> Any:
+def _trunc(part: CellPart, a: AffineNoise) -> Any:
     return _ceil(part, a) if part.less(a, 0) else _floor(part, a)
 
 
-def _log(part: Part, a: Line) -> Any:
+def _log(part: CellPart, a: AffineNoise) -> Any:
     if a.inner is not None or a.source.family != "uniform":
         raise NotTraced("the logarithm of noise that is not uniform is not followed")
-    return Line(a.source, function=math.log, inner=a) if part.less(0, a) else math.nan
+    return AffineNoise(a.source, function=math.log, inner=a) if part.less(0, a) else math.nan
 
 
 _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -347,7 +351,7 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     for rule, functions in (
         (_add, (np.add, operator.add)),
         (
-            lambda part, a, b: _add(part, a, -b if isinstance(b, Line) else -exact(b)),
+            lambda part, a, b: _add(part, a, -b if isinstance(b, AffineNoise) else -exact(b)),
             (np.subtract, operator.sub),
         ),
         (_multiply, (np.multiply, operator.mul)),

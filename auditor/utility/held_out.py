@@ -1,7 +1,7 @@
-"""What the protocols of utility share: held-out data, scores in blocks, gains and rows.
+"""Common parts of the protocols of utility: held-out data, scores in blocks, gains and rows.
 
-Intervals are over users, who are independent, of one training. The difference from a baseline is
-taken user by user, on the same split and the same candidates.
+Intervals cover the variation between users, who are independent, for one training. The difference
+from a baseline is taken user by user, on the same split and the same candidates.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from fedrec_auditor.targets.datasets.base import Interactions
 from fedrec_auditor.targets.systems.base import Model, Target
 
 TESTED = 20_000
-"""Most users who are tested: of more, so many are drawn at random."""
+"""Largest number of tested users; if there are more, this number is drawn at random."""
 _NUMBERS = 1 << 23  # scores at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held(ABC):
-    """Interactions to train on; what was held out of them is added by each protocol."""
+class HeldOutData(ABC):
+    """Training data; each protocol adds fields for its held-out data."""
 
     train: Interactions
 
@@ -37,37 +37,37 @@ class Held(ABC):
     def evaluate(
         self, target: Target, model: Model, *, confidence: float, rng: np.random.Generator
     ) -> tuple[UtilityRow, ...]:
-        """The target's metrics on what was held out, with normal intervals at ``confidence``."""
+        """The target's metrics on held-out data, with normal intervals at ``confidence``."""
 
 
-def drawn(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
-    """At most ``TESTED`` of these users in their order, and a sentence that says so if fewer."""
+def draw_users(users: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], str]:
+    """At most ``TESTED`` of these users, in order, and a sentence about the draw or ''."""
     if len(users) <= TESTED:
         return users, ""
     few = np.sort(rng.choice(len(users), size=TESTED, replace=False))
-    return users[few], f"Of {len(users):,} users {TESTED:,} were tested, drawn at random."
+    return users[few], f"{TESTED:,} of {len(users):,} users were tested, drawn at random."
 
 
 def blocks(users: NDArray[np.int64], n_items: int) -> Iterator[NDArray[np.int64]]:
-    """The users in blocks, in order: a few tables of 64 MiB at a time, however many items."""
+    """Yields the users in blocks, in order, so that a table of scores takes at most 64 MiB."""
     step = max(1, _NUMBERS // max(1, n_items))
     for start in range(0, len(users), step):
         yield users[start : start + step]
 
 
-def scored(
+def score_users(
     target: Target, model: Model, interactions: Interactions, users: NDArray[np.integer[Any]]
 ) -> NDArray[np.float64]:
     """A copy of the target's scores, (len(users), n_items); InputError unless all are finite.
 
-    Nothing is above nan, so an item with it would rank first.
+    No score exceeds NaN, so that an item with NaN would rank first.
     """
     scores = np.array(target.score(model, interactions, users), dtype=np.float64)
     expected = (len(users), interactions.n_items)
     if scores.shape != expected:
         raise InputError(
             f"Expected scores of shape {expected} from {target.name}, got {scores.shape}. "
-            "Score all items for every user that is asked for."
+            "Score all items for every requested user."
         )
     bad = np.argwhere(~np.isfinite(scores))
     if len(bad):
@@ -85,22 +85,27 @@ def row(
     metric: str,
     protocol: str,
     values: NDArray[np.float64],
-    theirs: NDArray[np.float64],
+    by_baseline: NDArray[np.float64],
     *,
     baseline: str,
     random: float,
     confidence: float,
     owners: NDArray[np.int64] | None = None,
-    most: float = 1.0,
+    max_value: float = 1.0,
     note: str = "",
 ) -> UtilityRow:
-    """The mean of ``values`` (n,) with a normal interval within [0, most], beside the paper's.
+    """Row of a report: the mean of ``values``, its normal interval, and the paper's figure.
 
-    ``theirs`` (n,) are the values of the ``baseline``. ``owners`` (n,) number the users from 0;
-    without them each value is of another user.
+    values: the target's figures (n,)
+    by_baseline: figures of the baseline on the same test data (n,)
+    baseline: name of the baseline
+    random: figure of random scores
+    owners: number of each value's user, from 0; without it each value has a user of its own (n,)
+    max_value: upper limit of the interval; the lower limit is 0
+    note: sentences that the row shows with the note of the paper's figure
     """
     mean, half = _mean(values, owners, confidence)
-    ahead, error = _mean(values - theirs, owners, confidence)
+    ahead, error = _mean(values - by_baseline, owners, confidence)
     paper = next((r for r in target.reported if (r.metric, r.protocol) == (metric, protocol)), None)
     return UtilityRow(
         target=target.name,
@@ -108,12 +113,12 @@ def row(
         protocol=protocol,
         value=mean,
         ci_low=max(0.0, mean - half),
-        ci_high=min(most, mean + half),
+        ci_high=min(max_value, mean + half),
         confidence=confidence,
         random=random,
         baseline=Baseline(
             name=baseline,
-            value=float(theirs.mean()),
+            value=float(by_baseline.mean()),
             difference=FurtherFigure(value=ahead, ci_low=ahead - error, ci_high=ahead + error),
         ),
         n=len(values),
@@ -126,7 +131,7 @@ def row(
 def _mean(
     values: NDArray[np.float64], owners: NDArray[np.int64] | None, confidence: float
 ) -> tuple[float, float]:
-    """The mean and half of its normal interval; users, who may own many values, are independent."""
+    """The mean and half the width of its normal interval; a user may own several values."""
     mean = float(values.mean())
     sums = values - mean if owners is None else np.bincount(owners, weights=values - mean)
     if len(sums) < 2:
@@ -135,27 +140,28 @@ def _mean(
     return mean, float(stats.norm.ppf((1 + confidence) / 2) * deviation)
 
 
-def ranked(
+def rank_rows(
     target: Target,
     protocol: str,
-    ours: NDArray[np.int64],
-    theirs: NDArray[np.int64],
+    by_target: NDArray[np.int64],
+    by_popularity: NDArray[np.int64],
     others: NDArray[np.int64],
     *,
     confidence: float,
     per_user: Callable[[NDArray[np.float64]], NDArray[np.float64]] = np.asarray,
     note: str = "",
 ) -> Iterator[UtilityRow]:
-    """HR@K and NDCG@K of tested items at the target's cutoffs, beside popularity and random scores.
+    """Yields HR@K and NDCG@K at the target's cutoffs, with popularity and random scores.
 
-    Of each tested item: how many of its ``others`` (n,) are scored above it, and how many the same,
-    by the target, ``ours`` (2, n), and by popularity, ``theirs``. ``per_user`` takes the figures of
-    tested items to those of users.
+    by_target: numbers of rivals that the target scores above, and equal to, a tested item (2, n)
+    by_popularity: the same numbers for popularity (2, n)
+    others: number of rivals of each tested item (n,)
+    per_user: maps the figures of tested items to those of users
     """
     blind = np.stack([np.zeros_like(others), others])
     for cutoff in target.evaluation.cutoffs:
-        found = [gains(above, tied, cutoff) for above, tied in (ours, theirs, blind)]
-        for metric, values, popular, random in zip(("HR", "NDCG"), *found, strict=True):
+        pairs = [gains(above, tied, cutoff) for above, tied in (by_target, by_popularity, blind)]
+        for metric, values, popular, random in zip(("HR", "NDCG"), *pairs, strict=True):
             yield row(
                 target,
                 f"{metric}@{cutoff}",
@@ -170,7 +176,10 @@ def ranked(
 
 
 def gains(above: NDArray[np.int64], tied: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:
-    """Expected hit and discounted gain (2, n) when ``tied`` others share the item's score."""
+    """Expected hit and discounted gain of each item: (2, n).
+
+    ``above`` (n,) rivals score higher than the item, and ``tied`` (n,) rivals score the same.
+    """
     places = np.arange(cutoff)
     reached = (places >= above[:, None]) & (places <= (above + tied)[:, None])
     hit = reached.sum(axis=1) / (tied + 1)

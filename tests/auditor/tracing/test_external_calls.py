@@ -1,4 +1,4 @@
-"""Clocks, files and other coins that are none of the generator's are seen."""
+"""Code that reads clocks, files or other randomness than the generator's is not proved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from fedrec_auditor.auditor.tracing.trace import NotTraced
-from tests.auditor.tracing.laws import epsilon
+from tests.auditor.tracing.distributions import epsilon
 
 OUTSIDE: dict[str, Callable[[], int]] = {
     "a clock": lambda: int(time.time()),

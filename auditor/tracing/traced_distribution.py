@@ -1,7 +1,8 @@
-"""The distribution of a randomizer's answers, input by input, as its paths add up to it.
+"""Output distribution of a randomizer per input, added up over its paths.
 
-Answers that have a tag in common (their structure, and the leaves that no open coin touches) share
-blocks of leaves: within a tag the blocks are independent, and a block has a table of its values.
+A tag is the structure of an output with its fixed leaves, which no open draw changes. Outputs that
+share a tag are divided into blocks of leaves. Within a tag the blocks are independent, and each
+block has a table of its values.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedrec_auditor.auditor.tracing.answers import close, leaf, read
-from fedrec_auditor.auditor.tracing.lines import Cells
+from fedrec_auditor.auditor.tracing.affine_noise import Cells
+from fedrec_auditor.auditor.tracing.outputs import close, leaf, read
 from fedrec_auditor.auditor.tracing.paths import Mass, Source
 from fedrec_auditor.auditor.tracing.run import AllPaths, Branch
 from fedrec_auditor.auditor.tracing.symbols import Symbol
 from fedrec_auditor.auditor.tracing.tables import (
     HOLE,
-    MOST_ENTRIES,
-    AnswerLaw,
+    MAX_ENTRIES,
     Key,
+    OutputMass,
     Table,
     add,
     atoms_of,
@@ -38,19 +39,22 @@ from fedrec_auditor.auditor.tracing.tables import (
     table_of,
 )
 
-# Relative error of a probability that is a product; and blocks of which each pair is looked at.
-_ROUNDING, _MOST_PARTS = 1e-12, 16
+# Relative error of a product of probabilities; maximum number of blocks to compare in pairs.
+_ROUNDING, _MAX_PARTS = 1e-12, 16
 
 Tag = tuple[Hashable, Key]
-"""A structure, and the leaves of it that no open coin touches."""
+"""A structure, and those of its leaves that no open draw changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagGroup:
-    """Answers of one tag: their mass, and the table of each block of leaves, given the tag.
+    """The outputs of one tag.
 
-    ``atoms`` are the keys of a block that have a probability for any input, where others have
-    densities: there a density counts nothing, for it is of a measure without these points.
+    - ``weight``: probability of the tag.
+    - ``cells``: cells of the first path that leads to the tag.
+    - ``tables``: the distribution of each block of leaves, given the tag.
+    - ``atoms``: for a block with densities, the keys that have a positive probability under any
+      input. A density is ignored there, because it is relative to a measure without these points.
     """
 
     weight: Mass
@@ -60,8 +64,14 @@ class TagGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """The groups of one input, by tag; ``fixed`` are the places of a structure that tags hold."""
+class TracedDist:
+    """Output distribution of one input.
+
+    - ``groups``: the outputs of each tag.
+    - ``fixed``: per structure, the positions of the leaves that tags hold.
+    - ``paths``: number of paths that were followed to their end.
+    - ``left_out``: number of paths that were too rare to follow.
+    """
 
     groups: dict[Tag, TagGroup]
     fixed: dict[Hashable, tuple[int, ...]]
@@ -70,37 +80,37 @@ class Law:
 
     @property
     def cut(self) -> bool:
-        """Whether answers are left out whose masses doubles do not hold."""
+        """Whether outputs whose probabilities are below the range of doubles are left out."""
         tables = (table for group in self.groups.values() for table in group.tables.values())
         return any(entry.cut for table in tables for entry in table.values())
 
     def log_prob(self, outputs: Any) -> Any:
-        """Log-probabilities, or densities, of one answer, or of those along the first axis."""
+        """Log-probability or log-density of one output, or of the outputs along the first axis."""
         if not (isinstance(outputs, np.ndarray) and outputs.ndim):
             return self.log_probs([outputs])[0]
         if not len(outputs):
             return np.empty(0)
         return self._of_rows(read(outputs[0]).structure, outputs.reshape(len(outputs), -1))
 
-    def log_probs(self, answers: Sequence[Any]) -> NDArray[np.float64]:
-        """Log-probabilities, or densities, of many answers, (n,)."""
-        found = np.empty(len(answers))
+    def log_probs(self, outputs: Sequence[Any]) -> NDArray[np.float64]:
+        """Log-probabilities or log-densities of outputs, (n,)."""
+        logs = np.empty(len(outputs))
         places: dict[Hashable, list[int]] = {}
-        every = [read(answer) for answer in answers]
-        for place, answer in enumerate(every):
-            places.setdefault(answer.structure, []).append(place)
+        every = [read(output) for output in outputs]
+        for place, output in enumerate(every):
+            places.setdefault(output.structure, []).append(place)
         for structure, here in places.items():
-            found[here] = self._of_rows(structure, [every[place].leaves for place in here])
-        return found
+            logs[here] = self._of_rows(structure, [every[place].leaves for place in here])
+        return logs
 
     def _of_rows(self, structure: Hashable, rows: Any) -> NDArray[np.float64]:
         columns = list(
             rows.T if isinstance(rows, np.ndarray) else map(np.asarray, zip(*rows, strict=True))
         )
         fixed = self.fixed.get(structure)
-        found = np.full(len(rows), -np.inf)
+        logs = np.full(len(rows), -np.inf)
         if fixed is None:
-            return found
+            return logs
         places: dict[Key, list[int]] = {}
         tags = zip(*(columns[place].tolist() for place in fixed), strict=True)
         for row, tag in enumerate(tags) if fixed else ((row, ()) for row in range(len(rows))):
@@ -109,49 +119,55 @@ class Law:
             group = self.groups.get((structure, tag)) or self._near(structure, tag)
             if group is None:
                 continue
-            found[here] = log(group.weight)
+            logs[here] = log(group.weight)
             for block, table in group.tables.items():
                 of_block = [columns[k][here] for k in block]
-                found[here] += table_log_prob(table, group.atoms[block], of_block)
-        return found
+                logs[here] += table_log_prob(table, group.atoms[block], of_block)
+        return logs
 
     @property
     def atoms(self) -> list[float]:
-        """The numbers that have a probability for any input, where others have densities."""
+        """Numbers with a positive probability under any input, in a distribution with densities."""
         group = self.groups.get(("value", ()))
         tables = [] if group is None else group.atoms.values()
         return [number for table in tables for number in numbers_of(table, 0)]
 
-    def listed(self, most: int) -> dict[Hashable, AnswerLaw] | None:
-        """The mass of each answer, leaves in order; None for densities, or more than ``most``."""
-        answers: dict[Hashable, AnswerLaw] = {}
+    def listed(self, max_size: int) -> dict[Hashable, OutputMass] | None:
+        """The mass of each output; None if there are densities, or more than ``max_size`` outputs.
+
+        Keys are (structure, leaves in order).
+        """
+        outputs: dict[Hashable, OutputMass] = {}
         for (structure, tag), group in self.groups.items():
             tables = group.tables.values()
-            most -= math.prod(map(len, tables))
-            if most < 0 or any(HOLE in key for table in tables for key in table):
+            max_size -= math.prod(map(len, tables))
+            if max_size < 0 or any(HOLE in key for table in tables for key in table):
                 return None
             places = *self.fixed[structure], *itertools.chain.from_iterable(group.tables)
             order = np.argsort(places).tolist()
             for key, entry in product(tables).items():
                 leaves = *tag, *key
-                answer = structure, tuple(leaves[k] for k in order)
+                output = structure, tuple(leaves[k] for k in order)
                 cells = {**group.cells, **entry.cells}
-                answers[answer] = AnswerLaw(group.weight * entry.mass, cells, cut=entry.cut)
-        return answers
+                outputs[output] = OutputMass(group.weight * entry.mass, cells, cut=entry.cut)
+        return outputs
 
     def _near(self, structure: Hashable, tag: Key) -> TagGroup | None:
-        """The group of a tag that differs by rounding."""
+        """The group of a tag that differs by rounding alone."""
         for (kind, known), group in self.groups.items():
             if kind == structure and all(map(close, known, tag)):
                 return group
         return None
 
 
-def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
-    """The laws of several inputs, with the same tags and blocks; NotTraced if they are too many."""
+def distributions_of(inputs: Sequence[AllPaths]) -> list[TracedDist]:
+    """Output distributions of several inputs, with common tags and blocks.
+
+    Raises NotTraced if a distribution has too many entries.
+    """
     fixed: dict[Hashable, set[int]] = {}
     for branch in (branch for ran in inputs for branch in ran.branches):
-        structure, leaves = branch.answer
+        structure, leaves = branch.output
         plain = {k for k, entry in enumerate(leaves) if not isinstance(entry, Symbol)}
         fixed[structure] = fixed.get(structure, plain) & plain
     tags = {structure: tuple(sorted(places)) for structure, places in fixed.items()}
@@ -159,13 +175,13 @@ def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
     for ran in inputs:
         groups: dict[Tag, list[Branch]] = {}
         for branch in ran.branches:
-            structure, leaves = branch.answer
+            structure, leaves = branch.output
             tag = structure, tuple(leaves[k] for k in tags[structure])
             groups.setdefault(tag, []).append(branch)
         grouped.append(groups)
     blocks = _blocks(grouped, tags)
-    laws = [
-        Law(
+    dists = [
+        TracedDist(
             {tag: _group(members, blocks[tag]) for tag, members in groups.items()},
             tags,
             len(ran.branches),
@@ -174,7 +190,7 @@ def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
         for ran, groups in zip(inputs, grouped, strict=True)
     ]
     for tag, places in blocks.items():
-        known = [law.groups[tag] for law in laws if tag in law.groups]
+        known = [dist.groups[tag] for dist in dists if tag in dist.groups]
         for block in places:
             tables = [group.tables[block] for group in known]
             check_ties(tables)
@@ -182,30 +198,30 @@ def laws_of(inputs: Sequence[AllPaths]) -> list[Law]:
             atoms = atoms_of(tables)
             for group in known:
                 group.atoms[block] = atoms
-    return laws
+    return dists
 
 
 def _blocks(
     grouped: list[dict[Tag, list[Branch]]], tags: dict[Hashable, tuple[int, ...]]
 ) -> dict[Tag, list[tuple[int, ...]]]:
-    """For each tag the places that are not fixed, those that depend on each other together."""
+    """Per tag, the positions of leaves that are not fixed, in blocks of dependent leaves."""
     blocks: dict[Tag, list[tuple[int, ...]]] = {}
     for tag in dict.fromkeys(itertools.chain.from_iterable(grouped)):
         groups = [groups[tag] for groups in grouped if tag in groups]
-        leaves = groups[0][0].answer.leaves
-        fixed = set(tags[groups[0][0].answer.structure])
+        leaves = groups[0][0].output.leaves
+        fixed = set(tags[groups[0][0].output.structure])
         free = [k for k in range(len(leaves)) if k not in fixed]
         together: list[tuple[int, int]] = []
         for branch in itertools.chain.from_iterable(groups):
             owners: dict[Source, int] = {}
             for k in free:
-                sources = _open_sources(branch.answer.leaves[k])
+                sources = _open_sources(branch.output.leaves[k])
                 together += [(owners.setdefault(source, k), k) for source in sources]
         parts = _parts(free, together)
         several = [members for members in groups if len(members) > 1]
         if several and len(parts) > 1:
             entries = sum(map(len, several)) * len(parts)
-            parts = _independent_parts(several, parts) if entries <= MOST_ENTRIES else [tuple(free)]
+            parts = _independent_parts(several, parts) if entries <= MAX_ENTRIES else [tuple(free)]
         blocks[tag] = parts
     return blocks
 
@@ -213,16 +229,16 @@ def _blocks(
 def _independent_parts(
     groups: list[list[Branch]], parts: list[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
-    """The parts, those together that depend on each other by what the paths decide."""
+    """The parts; parts that depend on each other through decisions of the paths are united."""
     whole = [tuple(sorted(itertools.chain.from_iterable(parts)))]
     weighed = [_kinds(members, parts) for members in groups]
     if all(_independent(kinds, weights) for kinds, weights in weighed):
         return parts
-    if len(parts) > _MOST_PARTS:
+    if len(parts) > _MAX_PARTS:
         return whole
     together = [
-        (one[0], other[0])
-        for (a, one), (b, other) in itertools.combinations(enumerate(parts), 2)
+        (first[0], second[0])
+        for (a, first), (b, second) in itertools.combinations(enumerate(parts), 2)
         if not all(_independent(kinds[:, [a, b]], weights) for kinds, weights in weighed)
     ]
     together += [(part[0], place) for part in parts for place in part]
@@ -232,19 +248,19 @@ def _independent_parts(
 
 
 def _parts(places: list[int], together: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """The places in parts, pairs that are together in the same one."""
+    """The positions in groups; the positions of each pair in ``together`` share a group."""
     part = {k: [k] for k in places}
-    for one, other in together:
-        if part[one] is not part[other]:
-            part[one] += part[other]
-            part.update(dict.fromkeys(part[other], part[one]))
+    for first, second in together:
+        if part[first] is not part[second]:
+            part[first] += part[second]
+            part.update(dict.fromkeys(part[second], part[first]))
     return list(dict.fromkeys(tuple(sorted(part[k])) for k in places))
 
 
 def _kinds(
     members: list[Branch], blocks: list[tuple[int, ...]]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Equal numbers where paths give a block the same distribution, (paths, blocks); weights."""
+    """Kinds (paths, blocks), equal if paths give a block one distribution; weights of paths."""
     columns = []
     for block in blocks:
         known: dict[Hashable, int] = {}
@@ -253,8 +269,8 @@ def _kinds(
 
 
 def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
-    """The distribution of a block of leaves on a path, to be compared."""
-    leaves = [branch.answer.leaves[k] for k in block]
+    """A comparable form of the distribution of a block of leaves on a path."""
+    leaves = [branch.output.leaves[k] for k in block]
     if not any(isinstance(entry, Symbol) for entry in leaves):
         return tuple(leaves)
     return tuple(
@@ -264,7 +280,7 @@ def _kind(branch: Branch, block: tuple[int, ...]) -> Hashable:
 
 
 def _independent(kinds: NDArray[np.intp], weights: NDArray[np.float64]) -> bool:
-    """Whether blocks of these kinds are independent: all combinations are there, as products."""
+    """Whether blocks of these kinds are independent: the joint distribution is a product."""
     counts = kinds.max(axis=0) + 1
     if math.prod(counts.tolist()) > len(kinds):
         return False
@@ -294,7 +310,7 @@ def _group(members: list[Branch], blocks: list[tuple[int, ...]]) -> TagGroup:
             alike.setdefault(kind, []).append(branch)
         for branch, *others in alike.values():
             share = sum((each.weight for each in others), branch.weight) / weight
-            for key, entry in table_of(branch, [branch.answer.leaves[k] for k in block]).items():
+            for key, entry in table_of(branch, [branch.output.leaves[k] for k in block]).items():
                 alone = len(members) == 1
                 add(table, key, entry if alone else entry.beside(share, branch.cells))
     return TagGroup(weight, members[0].cells, tables)

@@ -1,4 +1,4 @@
-"""Uploads of a whole training, kept in memory up to a bound and on disk beyond it."""
+"""Storage of a whole training's uploads: in memory up to a limit, on disk beyond it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _SMALL = 1 << 20  # bytes; smaller arrays stay in memory
 
 
 def mapped(value: _Value) -> _Value:
-    """A dataclass with its large arrays mapped from disk: processes that get it share the memory.
+    """A copy of a dataclass whose large arrays are mapped from disk, so that processes share them.
 
-    What is written into them is seen by the process that writes alone.
+    The mapping is copy-on-write: only the process that writes into an array sees the change.
     """
     made: _Value = Spill(DEFAULT, mode="c")._map(value, set())
     return made
 
 
 class Spill:
-    """Keeps rounds: in memory until their uploads exceed ``compute.memory`` bytes, then mapped.
+    """Stores rounds in memory until their uploads exceed ``compute.memory`` bytes, then on disk.
 
-    Mapped files read like arrays and are removed when the last of them is collected. Their pages
-    that were read, as by the server's sum, are let go when the next round is kept. What a message
-    refers to without holding it (the broadcast behind an item table) is not counted.
+    Files are mapped, so that they read like arrays, and are removed when the last array in them is
+    collected. Pages of a file that were read, for example to compute the server's sum, are released
+    when the next round is stored. Arrays of the broadcast to which messages refer do not count.
     """
 
     def __init__(self, compute: Compute, mode: Literal["r+", "c"] = "r+") -> None:
@@ -48,7 +48,7 @@ class Spill:
         self._read: list[weakref.ref[mmap.mmap]] = []
 
     def keep(self, one: Round) -> Round:
-        """The same round, its uploads mapped from disk if the bound is reached."""
+        """The round, with its uploads mapped from disk if the limit is exceeded."""
         shared = {id(array) for array in (one.broadcast or {}).values()}
         size = sum(kept_bytes(c, shared) for c in one.uploads.components.values())
         self._left -= size
@@ -85,20 +85,20 @@ class Spill:
         return mapped
 
     def _let_go(self) -> None:
-        """Unmap the pages of the last round's files, where the system can; they stay readable."""
-        for found in self._read:
-            pages = found()
+        """Unmaps the pages of the last round's files, if the system can; they stay readable."""
+        for reference in self._read:
+            pages = reference()
             if pages is not None and hasattr(pages, "madvise"):
                 pages.madvise(mmap.MADV_DONTNEED)
         self._read.clear()
 
 
 def _hold(folder: tempfile.TemporaryDirectory[str]) -> None:
-    """Nothing: being called last is enough, for until then the folder is referred to."""
+    """Does nothing: as an argument of the finalizer, the folder lives until the last call."""
 
 
 def kept_bytes(value: Component | Any, shared: set[int]) -> int:
-    """Bytes of the arrays of a component, but for those that are ``shared`` (by ``id``)."""
+    """Bytes of the arrays of a component, without those that are ``shared`` (by ``id``)."""
     if isinstance(value, sparse.csr_array):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Answers of several parts: what one coin or one noise says in more than one of them."""
+"""Outputs with several parts that depend on one draw or one noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.auditor.tracing.laws import epsilon, traced
+from tests.auditor.tracing.distributions import epsilon, traced
 
 Rng = np.random.Generator
 BOTH: list[Any] = []

@@ -1,4 +1,4 @@
-"""Scores are refused where they are no numbers, and chance is what equal scores reach."""
+"""Scores that are not finite are refused, and equal scores reach the random figure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.utility import hold_out
-from fedrec_auditor.auditor.utility.held import blocks
+from fedrec_auditor.auditor.utility.held_out import blocks
 from fedrec_auditor.targets.datasets.base import Interactions
-from fedrec_auditor.targets.systems.base import Evaluation, Model, Split, Unscored
+from fedrec_auditor.targets.systems.base import Evaluation, Model, NoScores, Split
 from tests.auditor.utility.scorer import Scorer
 
 DATA = Interactions.of(np.random.default_rng(0).integers(0, 6, (20, 12)).astype(np.float32))
@@ -20,7 +20,7 @@ SCORED = [split for split in Split if split is not Split.NOTHING]
 
 
 def broken(evaluation: Evaluation, wrong: float, width: int = DATA.n_items) -> Any:
-    """Scores are 0, but for one of the last user that is asked for."""
+    """Scores of 0, except for one score of the last requested user."""
 
     def by(mine: Interactions, users: Any) -> Any:
         out = np.zeros((len(users), width), dtype=np.float32)
@@ -54,8 +54,8 @@ def test_scores_of_fewer_items_are_refused(split: Split) -> None:
 
 
 @pytest.mark.parametrize("split", [Split.LEAVE_LAST_OUT, Split.HELD_OUT_USERS])
-def test_equal_scores_are_as_good_as_chance_also_for_users_who_met_most_items(split: Split) -> None:
-    """Most users here have fewer unmet items than the 11 negatives that the catalogue has."""
+def test_equal_scores_reach_the_random_figure_also_for_users_of_most_items(split: Split) -> None:
+    """Most users have fewer than 11 items without interaction, which is the number of negatives."""
     rng = np.random.default_rng(1)
     target = broken(Evaluation(split=split, cutoffs=(1, 3)), 0.0)
     held = hold_out(target.evaluation, DATA, rng)
@@ -77,38 +77,38 @@ def test_users_scored_in_blocks_have_the_figures_of_all_at_once(
         return held.evaluate(target, Model(), confidence=0.95, rng=rng)
 
     whole = rows()
-    monkeypatch.setattr("fedrec_auditor.auditor.utility.held._NUMBERS", 3 * DATA.n_items + 1)
+    monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out._NUMBERS", 3 * DATA.n_items + 1)
     assert rows() == whole
     assert len(list(blocks(np.arange(20), DATA.n_items))) == 7
 
 
 @pytest.mark.parametrize("split", SCORED)
-def test_of_many_users_some_are_tested_and_the_rows_say_how_many(
+def test_some_of_many_users_are_tested_and_rows_give_their_number(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those drawn have the errors that they have among all."""
+    """Drawn users have the same errors as among all users."""
     target = of_a_table(Evaluation(split=split, cutoffs=(3,)))
     held = hold_out(target.evaluation, DATA, np.random.default_rng(1))
     every = held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(2))
     assert not any("drawn at random" in row.paper_note for row in every)
-    monkeypatch.setattr("fedrec_auditor.auditor.utility.held.TESTED", 3)
+    monkeypatch.setattr("fedrec_auditor.auditor.utility.held_out.TESTED", 3)
     runs = [
         held.evaluate(target, Model(), confidence=0.95, rng=np.random.default_rng(seed))
         for seed in range(100)
     ]
     for rows in runs:
         for row, whole in zip(rows, every, strict=True):
-            assert "3 were tested, drawn at random." in row.paper_note
+            assert "users were tested, drawn at random." in row.paper_note
             assert row.n < whole.n
-    if split is not Split.HELD_OUT_RATINGS:  # there a mean over ratings, of users as they come
+    if split is not Split.HELD_OUT_RATINGS:  # there a mean over ratings, in the order of users
         found = np.array([row.value for row in (rows[-1] for rows in runs)])
         assert abs(found.mean() - every[-1].value) < 5 * found.std() / np.sqrt(len(found)) + 1e-12
 
 
-def test_where_nothing_is_held_out_all_is_trained_on_and_nothing_measured() -> None:
+def test_without_held_out_data_nothing_is_measured() -> None:
     rng = np.random.default_rng(0)
     held = hold_out(Evaluation(split=Split.NOTHING), DATA, rng)
     assert held.train is DATA
     target = of_a_table(Evaluation())
-    with pytest.raises(Unscored, match="Nothing is held out"):
+    with pytest.raises(NoScores, match="Nothing is held out"):
         held.evaluate(target, Model(), confidence=0.95, rng=rng)

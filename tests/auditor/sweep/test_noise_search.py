@@ -5,7 +5,7 @@ import pytest
 
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.plan import Plan
-from fedrec_auditor.auditor.sweep.until import STEPS, STRONGEST, WEAKEST, Condition, search
+from fedrec_auditor.auditor.sweep.noise_search import STEPS, STRONGEST, WEAKEST, Condition, search
 from fedrec_auditor.reports.record.frontier import BEYOND, SweepContents, SweepRow, VariantRow
 
 STEP = 2.0 ** (12 / 2**STEPS)
@@ -64,11 +64,11 @@ def test_a_condition_is_held_against_what_speaks_of_it(text, kept):
     made += rows([4.0] * 3, "user / any pair / server / training", "proved", "epsilon")
     made += rows([0.88, 0.87, 0.89], "split", "utility", "HR@10")
     made += rows([99.0] * 3, "item / any pair / server / training", "proved", "epsilon")
-    assert Condition.of_text(text).kept(made, 3, 0.95) is kept
+    assert Condition.of_text(text).holds(made, 3, 0.95) is kept
 
 
 def test_one_training_cannot_keep_a_condition():
-    assert Condition.of_text("attacks <= guessing + .5").kept(rows([0.0]), 1, 0.95) is None
+    assert Condition.of_text("attacks <= guessing + .5").holds(rows([0.0]), 1, 0.95) is None
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_a_text_that_is_no_condition_is_refused(text):
 
 
 def test_what_nothing_speaks_of_is_refused():
-    with pytest.raises(InputError, match="Expected figures that speak of"):
-        Condition.of_text("attacks(linkage) <= guessing").kept(rows([0.0]), 1, 0.95)
+    with pytest.raises(InputError, match="Expected figures for the condition"):
+        Condition.of_text("attacks(linkage) <= guessing").holds(rows([0.0]), 1, 0.95)
 
 
 @pytest.mark.parametrize("least", [0.07, 1.0, 9.0, 200.0])
@@ -163,7 +163,7 @@ def test_what_trainings_cannot_tell_is_not_kept():
         return swept(rows(np.resize([0.0, 0.09], count)))
 
     answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 2, 0.95)
-    assert "(trainings cannot tell)" in answer.words
+    assert "(the trainings are inconclusive)" in answer.words
 
 
 def test_what_failed_in_a_training_may_be_what_leaks():
@@ -172,12 +172,12 @@ def test_what_failed_in_a_training_may_be_what_leaks():
 
     answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 3, 0.95)
     assert answer.factor is None
-    assert "cannot tell" in answer.words
+    assert "are inconclusive" in answer.words
 
 
 def test_a_figure_that_some_trainings_lack_tells_nothing():
     made = rows([0.0, 0.001, 0.002]) + rows([0.0, 0.001], metric="attribute-tree: macro F1")
-    assert Condition.of_text("attacks <= guessing + .5").kept(made, 3, 0.95) is None
+    assert Condition.of_text("attacks <= guessing + .5").holds(made, 3, 0.95) is None
 
 
 def test_every_scope_that_a_condition_names_needs_a_proof():
@@ -190,9 +190,9 @@ def test_every_scope_that_a_condition_names_needs_a_proof():
         [9.0] * 3, "user / any pair / server / training at delta 1e-05", "shown", "epsilon"
     )
     condition = Condition.of_text("epsilon(user) <= 4")
-    assert condition.kept(claimed + proved, 3, 0.95) is False
-    assert condition.kept(claimed + proved + at_delta, 3, 0.95) is True
-    assert condition.kept(claimed + proved + at_delta + shown, 3, 0.95) is False
+    assert condition.holds(claimed + proved, 3, 0.95) is False
+    assert condition.holds(claimed + proved + at_delta, 3, 0.95) is True
+    assert condition.holds(claimed + proved + at_delta + shown, 3, 0.95) is False
 
 
 def test_what_attackers_beyond_the_protocol_gain_is_said():
@@ -200,7 +200,7 @@ def test_what_attackers_beyond_the_protocol_gain_is_said():
         return swept(rows([0.0] * count) + rows([0.4] * count, f"server, {BEYOND}"))
 
     answer, _ = search("a", Condition.of_text("attacks <= guessing + .05"), trained, 3, 0.95)
-    assert "Who breaks it gains up to 0.4" in answer.words
+    assert "An attacker who breaks it gains up to 0.4" in answer.words
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Arrays of numbers are read as their lists are.
+"""Arrays of numbers are read as their nested lists.
 
-Types, shapes, the order of keys and signs of zero are a part of what is answered.
+Types, shapes, the order of keys and signs of zero are part of an output.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from fedrec_auditor import verify_ldp
 from fedrec_auditor.accountants.verdict import Verdict
 from fedrec_auditor.auditor.exact.fit import Status
-from fedrec_auditor.auditor.tracing.answers import NAME, read
+from fedrec_auditor.auditor.tracing.outputs import NAME, read
 from fedrec_auditor.auditor.tracing.paths import NotTraced
-from fedrec_auditor.auditor.tracing.trace import NAME as PROOF
-from tests.auditor.tracing.laws import epsilon, traced
+from fedrec_auditor.auditor.tracing.trace import PROOF_CHECK
+from tests.auditor.tracing.distributions import epsilon, traced
 
 Rng = np.random.Generator
 
@@ -71,36 +71,36 @@ class Renamed(NamedTuple):
 
 
 class Listed(list):  # type: ignore[type-arg]
-    """A list that can carry more than its entries."""
+    """A list that can have attributes besides its entries."""
 
 
-def kept(x: int, rng: Rng) -> int:
+def noisy(x: int, rng: Rng) -> int:
     return x if rng.random() < 0.75 else 1 - x
 
 
 def written_into(x: int, rng: Rng) -> Any:
-    report = Report(kept(x, rng))
+    report = Report(noisy(x, rng))
     report.seen = x  # type: ignore[attr-defined]
     return report
 
 
 def in_another_order(x: int, rng: Rng) -> Any:
-    bit = kept(x, rng)
+    bit = noisy(x, rng)
     return {"a": bit, "b": 1} if x else {"b": 1, "a": bit}
 
 
 ANSWERS: list[tuple[Callable[..., Any], float]] = [
-    (lambda x, rng: {kept(x, rng), 7}, 1.0),
-    (lambda x, rng: frozenset([kept(x, rng), 7, 10**9, -3]), 1.0),
-    (lambda x, rng: {"k": {frozenset({kept(x, rng), 3}), frozenset({9, 5})}}, 1.0),
-    (lambda x, rng: Report(kept(x, rng), [kept(x, rng)]), 2.0),
-    (lambda x, rng: Sealed(kept(x, rng)), 1.0),
-    (lambda x, rng: [Sealed(kept(x, rng)), Sealed(kept(x, rng))], 2.0),
-    (lambda x, rng: Pair(kept(x, rng), 0.5), 1.0),
-    (lambda x, rng: (Pair if kept(x, rng) else Renamed)(1, 0.5), 1.0),
+    (lambda x, rng: {noisy(x, rng), 7}, 1.0),
+    (lambda x, rng: frozenset([noisy(x, rng), 7, 10**9, -3]), 1.0),
+    (lambda x, rng: {"k": {frozenset({noisy(x, rng), 3}), frozenset({9, 5})}}, 1.0),
+    (lambda x, rng: Report(noisy(x, rng), [noisy(x, rng)]), 2.0),
+    (lambda x, rng: Sealed(noisy(x, rng)), 1.0),
+    (lambda x, rng: [Sealed(noisy(x, rng)), Sealed(noisy(x, rng))], 2.0),
+    (lambda x, rng: Pair(noisy(x, rng), 0.5), 1.0),
+    (lambda x, rng: (Pair if noisy(x, rng) else Renamed)(1, 0.5), 1.0),
     (lambda x, rng: (Pair if x else Renamed)(1, 0.5), math.inf),
     (lambda x, rng: {1} if x else frozenset({1}), math.inf),
-    (lambda x, rng: {1, 2} if kept(x, rng) else {2, 1}, 0.0),
+    (lambda x, rng: {1, 2} if noisy(x, rng) else {2, 1}, 0.0),
     (lambda x, rng: {1, 2, 3} if rng.random() < 0.5 else {1, 2 + x}, math.inf),
     (written_into, math.inf),
     (in_another_order, math.inf),
@@ -118,7 +118,7 @@ def test_sets_records_and_the_order_of_keys_are_answers(
 
 def test_without_its_code_a_set_is_measured_by_what_is_in_it() -> None:
     found = verify_ldp(
-        lambda x, rng: {kept(x, rng), 7}, epsilon=0.5, inputs=[0, 1], samples=4_000, trace=False
+        lambda x, rng: {noisy(x, rng), 7}, epsilon=0.5, inputs=[0, 1], samples=4_000, trace=False
     )
     assert found.verdict is Verdict.VIOLATED
     assert found.witness is not None
@@ -127,16 +127,16 @@ def test_without_its_code_a_set_is_measured_by_what_is_in_it() -> None:
 
 def test_a_container_with_attributes_is_refused() -> None:
     def report(x: int, rng: Rng) -> Any:
-        answer = Listed([kept(x, rng)])
+        answer = Listed([noisy(x, rng)])
         answer.seen = x  # type: ignore[attr-defined]
         return answer
 
-    with pytest.raises(NotTraced, match=r"it calls .*Listed"):
+    with pytest.raises(NotTraced, match=r"the code calls .*Listed"):
         traced(report, [0, 1])
 
 
 def test_many_answers_have_the_log_probabilities_of_each() -> None:
-    trace = traced(lambda x, rng: {"bit": kept(x, rng)} if kept(x, rng) else [x], [0, 1])
+    trace = traced(lambda x, rng: {"bit": noisy(x, rng)} if noisy(x, rng) else [x], [0, 1])
     answers: list[Any] = [{"bit": 1}, [0], {"bit": 0}, "no answer", [1]]
     expected = [trace.log_prob(answer, trace.inputs[1]) for answer in answers]
     assert trace.log_probs(answers, trace.inputs[1]).tolist() == expected
@@ -195,8 +195,8 @@ def test_several_forms_of_one_value_are_not_compared() -> None:
         return float(value) if rng.random() < 0.1 + 0.8 * x else value
 
     found = verify_ldp(mixed, epsilon=1.0, inputs=[0, 1], samples=2_000)
-    (proof,) = (check for check in found.checks if check.name == PROOF)
-    assert "by chances that are not compared" in proof.reason
+    (proof,) = (check for check in found.checks if check.name == PROOF_CHECK)
+    assert "with probabilities that are not compared" in proof.reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What tests read off a trace: probabilities of answers, and epsilons."""
+"""Readings of a trace for tests: probabilities of outputs, and epsilons."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedrec_auditor.auditor.tracing.answers import Raised, read
-from fedrec_auditor.auditor.tracing.law import Law
+from fedrec_auditor.auditor.tracing.outputs import ErrorOutput, read
 from fedrec_auditor.auditor.tracing.trace import Trace
+from fedrec_auditor.auditor.tracing.traced_distribution import TracedDist
 from tests.auditor.tracing.programs import enumerated
 
 
@@ -20,22 +20,22 @@ def traced(function: Callable[..., Any], inputs: Sequence[Any], *, sized: bool =
 def epsilon(
     function: Callable[..., Any], inputs: Sequence[Any], delta: float = 0.0, *, sized: bool = False
 ) -> float:
-    """What the trace proves."""
+    """The epsilon that the trace proves."""
     return traced(function, inputs, sized=sized).bound(delta).epsilon
 
 
-def probabilities(law: Law) -> Counter[Any]:
-    """The probability of each answer of a law without densities."""
-    listed = law.listed(1 << 20)
+def probabilities(dist: TracedDist) -> Counter[Any]:
+    """The probability of each output of a distribution without densities."""
+    listed = dist.listed(1 << 20)
     assert listed is not None
     return Counter({answer: entry.mass for answer, entry in listed.items() if entry.mass})  # type: ignore[misc]
 
 
 def enumerated_probabilities(function: Callable[..., Any], value: Any) -> Counter[Any]:
-    """The same, by running plain numbers through every way coins can fall."""
+    """The probability of each output, by a run with plain numbers for every result of the draws."""
     found: Counter[Any] = Counter()
     for weight, answer in enumerated(function, value):
         if isinstance(answer, Exception):
-            answer = Raised(type(answer).__name__)
+            answer = ErrorOutput(type(answer).__name__)
         found[tuple(read(answer))] += weight  # type: ignore[assignment]
     return found

@@ -1,4 +1,4 @@
-"""What is kept on disk: uploads beyond the bound, and data sets in the cache."""
+"""Storage on disk: uploads beyond the limit, and data sets in the cache."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scipy import sparse
 from fedrec_auditor.accountants.errors import InputError
 from fedrec_auditor.auditor.plan.sources import load_data
 from fedrec_auditor.targets import cache as caches
-from fedrec_auditor.targets.cache import cache, cached, keep
+from fedrec_auditor.targets.cache import cache, find_cached, keep
 from fedrec_auditor.targets.components import Dense, Kind, RankOne, Rows
 from fedrec_auditor.targets.compute import Compute
 from fedrec_auditor.targets.datasets.synthetic import Synthetic
+from fedrec_auditor.targets.memory_mapping import Spill, mapped
 from fedrec_auditor.targets.papers.fedrec_apm.systems import FedRec
 from fedrec_auditor.targets.papers.privrec.systems.privrec_systems import NnSelf
-from fedrec_auditor.targets.spill import Spill, mapped
 from fedrec_auditor.targets.streams import Streams
 from fedrec_auditor.targets.systems.base import Target
 from fedrec_auditor.targets.transcript import Round, Uploads
@@ -106,32 +106,32 @@ def test_pages_of_earlier_rounds_are_let_go(tmp_path: Path) -> None:
 def test_a_round_on_disk_is_not_held_in_memory_too(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the clients of a round begin to draw, what was uploaded before is gone."""
+    """Uploads of earlier rounds are not in memory when the clients of a round begin to draw."""
     alive: list[weakref.ref[np.ndarray]] = []
-    held: list[int] = []
+    in_memory: list[int] = []
     spawn, keep = Streams.spawn, Spill.keep
 
     def spawned(rng: np.random.Generator, count: int) -> Streams:
-        held.append(sum(each() is not None for each in alive))
+        in_memory.append(sum(each() is not None for each in alive))
         return spawn(rng, count)
 
-    def kept(self: Spill, one: Round) -> Round:
+    def keeping(self: Spill, one: Round) -> Round:
         found = one.uploads.components.values()
         alive.extend(weakref.ref(c.values) for c in found if isinstance(c, Dense | Rows))
         return keep(self, one)
 
-    monkeypatch.setattr("fedrec_auditor.targets.spill._SMALL", 0)
+    monkeypatch.setattr("fedrec_auditor.targets.memory_mapping._SMALL", 0)
     monkeypatch.setattr(Streams, "spawn", spawned)
-    monkeypatch.setattr(Spill, "keep", kept)
+    monkeypatch.setattr(Spill, "keep", keeping)
     data = Synthetic(n_users=30, n_items=20, profile=5).load()
     target.run(data, np.random.default_rng(0), None, Compute(memory=0, folder=tmp_path))
     assert len(alive) >= 8
-    assert len(held) >= 4
-    assert not any(held)
+    assert len(in_memory) >= 4
+    assert not any(in_memory)
 
 
 def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
-    """Workers are given the place of the file, not a copy."""
+    """Workers get the path of the file, not a copy."""
     data = Synthetic(n_users=3000, n_items=800, profile=150).load()
     found = mapped(data)
     assert found.digest() == data.digest()
@@ -144,7 +144,7 @@ def test_mapped_data_are_the_same_and_reach_other_processes_as_a_file() -> None:
 
 
 def _file(array: np.ndarray | None) -> str | None:
-    """Where an array is mapped from."""
+    """The file from which an array is mapped."""
     while array is not None and not isinstance(array, np.memmap):
         array = array.base
     return None if array is None else str(array.filename)
@@ -171,11 +171,11 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, place: Path, tmp_pa
 
 
 def test_a_directory_or_an_archive_is_found(place: Path) -> None:
-    assert cached("set") is None
+    assert find_cached("set") is None
     place.mkdir()
     (place / "set.zip").touch()
-    assert cached("set") == place / "set.zip"
-    assert keep("set", FILES) == cached("set") == place / "set"
+    assert find_cached("set") == place / "set.zip"
+    assert keep("set", FILES) == find_cached("set") == place / "set"
 
 
 def test_of_many_at_once_all_succeed_and_one_copy_stays(place: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_cache_that_cannot_be_written(place: Path) -> None:
 
 
 def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
-    """Whoever gives its path means what is there."""
+    """A data set that is given by its path is used as it is."""
     (place / "ml-1m").mkdir(parents=True)
     official_1m(place / "ml-1m", SMALL)
     with pytest.raises(InputError, match=r"ml-1m .* got other data: .*; or give its path"):
@@ -222,7 +222,7 @@ def test_a_part_of_a_data_set_is_not_used_under_its_name(place: Path) -> None:
 def test_a_data_set_that_changed_since_it_was_first_read_is_refused(
     place: Path, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    """As by one edited rating, which no count tells; known digests need no first time."""
+    """One edited rating changes no count; a known digest does not need an earlier reading."""
     monkeypatch.setattr(caches, "_PUBLISHED", {})
     folder = place / "ml-1m"
     folder.mkdir(parents=True)

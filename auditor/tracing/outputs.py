@@ -1,0 +1,237 @@
+"""Outputs of a randomizer: their structure, leaves, and forms (types, order, shapes)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import is_dataclass, replace
+from enum import Enum
+from functools import lru_cache, wraps
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedrec_auditor.auditor.exact.fit import Check
+from fedrec_auditor.auditor.tracing.affine_noise import AffineNoise
+from fedrec_auditor.auditor.tracing.arrays import MaskedEntries
+from fedrec_auditor.auditor.tracing.paths import NotTraced, RealDraw
+from fedrec_auditor.auditor.tracing.symbols import Symbol
+from fedrec_auditor.auditor.worlds.fields import elements, fields_of_record
+
+_CLOSE = 1e-9
+# Dtypes whose entries are plain values in a list: truth values and numbers of at most 128 bits.
+_PLAIN = "?bhilqBHILQefdFD"
+_NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
+
+
+class Output(NamedTuple):
+    """The output of a call: its structure, and its leaves in order, which may be open draws."""
+
+    structure: Hashable
+    leaves: tuple[Any, ...]
+
+    def agrees(self, other: Output) -> bool:
+        """Whether both outputs are equal up to rounding."""
+        return self.structure == other.structure and all(map(close, self.leaves, other.leaves))
+
+
+class _NotANumber:
+    def __repr__(self) -> str:
+        return "nan"
+
+
+NAN = _NotANumber()
+"""Stands for nan among leaves, and equals itself."""
+
+
+class ErrorOutput(NamedTuple):
+    """The output of a call that raised an exception of this name."""
+
+    name: str
+
+
+def read(output: Any) -> Output:
+    """The structure and the leaves of an output; raises NotTraced for objects of other kinds."""
+    leaves: list[Any] = []
+    structure = _structure(output, leaves)
+    return Output(structure, tuple(leaves))
+
+
+def spell(structure: Any, leaves: Iterator[str]) -> str:
+    """The text of an output, from the texts of its leaves."""
+    if structure == "value":
+        return next(leaves)
+    kind, parts = structure
+    match kind:
+        case "row":
+            return f"[{', '.join(islice(leaves, parts))}]"
+        case "list":
+            return f"[{', '.join(spell(part, leaves) for part in parts)}]"
+        case "map":
+            return f"{{{', '.join(f'{key!r}: {spell(part, leaves)}' for key, part in parts)}}}"
+        case "raised":
+            return f"raises {parts}"
+    return f"{kind}({spell(parts, leaves)})"
+
+
+def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A callable with the leaves of the outputs of ``function``: an array if all are plain."""
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        leaves = read(function(*arguments)).leaves
+        return leaves if any(isinstance(e, Symbol) for e in leaves) else np.array(leaves)
+
+    return call
+
+
+def leaf(value: Any) -> Any:
+    """A plain value in a form for lookups: numbers are compared by value, whatever their type."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and math.isnan(value):
+        return NAN
+    if value is None or value is NAN or isinstance(value, (bool, int, float, str, bytes, complex)):
+        return value
+    raise NotTraced(f"the code returns a {type(value).__name__}, whose parts are not known")
+
+
+def _structure(output: Any, leaves: list[Any]) -> Hashable:
+    if isinstance(output, MaskedEntries):
+        output = output.plain()
+    if isinstance(output, Symbol):
+        leaves.append(output)
+        return "value"
+    if type(output).__module__ == "torch":
+        output = output.detach().cpu().numpy()
+    if isinstance(output, ErrorOutput):
+        return "raised", output.name
+    if isinstance(output, np.ndarray):
+        output = output.view(np.ndarray)
+        if output.ndim and output.dtype.char in _PLAIN and not _has_nan(output):
+            leaves += output.ravel().tolist()
+            return _of_shape(output.shape)
+        return _structure(output.tolist() if output.ndim else output[()], leaves)
+    if isinstance(output, (set, frozenset)):
+        return type(output).__qualname__, _structure(elements(output), leaves)
+    if (record := fields_of_record(output)) is not None:
+        return type(output).__qualname__, _structure(record, leaves)
+    if getattr(output, "__dict__", None) and not isinstance(output, Enum):
+        raise NotTraced(f"the code returns a {type(output).__name__}, which has attributes")
+    if isinstance(output, dict):
+        items = output.items()  # in their order, which the output reveals
+        return "map", tuple((leaf(key), _structure(value, leaves)) for key, value in items)
+    if isinstance(output, (list, tuple)):
+        output = [e[()] if isinstance(e, np.ndarray) and not e.ndim else e for e in output]
+        if not any(isinstance(e, _NESTED) or is_dataclass(e) for e in output):
+            leaves += [e if isinstance(e, Symbol) else leaf(e) for e in output]
+            return "row", len(output)
+        return "list", tuple(_structure(entry, leaves) for entry in output)
+    leaves.append(leaf(output))
+    return "value"
+
+
+def _has_nan(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" and array.size > 0 and math.isnan(array.min())
+
+
+@lru_cache(maxsize=256)
+def _of_shape(shape: tuple[int, ...]) -> Hashable:
+    """The structure of an array of numbers: that of its nested lists."""
+    if len(shape) == 1 or not shape[0]:
+        return "row", shape[0]
+    return "list", (_of_shape(shape[1:]),) * shape[0]
+
+
+def close(one: Any, other: Any) -> bool:
+    """Whether two leaves are equal up to rounding."""
+    if not (isinstance(one, (int, float, complex)) and isinstance(other, (int, float, complex))):
+        return bool(one == other)
+    return bool(one == other or abs(one - other) <= _CLOSE * (1.0 + abs(one)))
+
+
+# Forms of outputs: types, shapes, the order of keys, signs of zero.
+#
+# A traced distribution covers the values of outputs. It also covers their forms if these follow
+# from the values in the same way for every input, which is checked for the forms in replays.
+
+NAME = "form of the answers"
+_NOISE = "noise"
+Forms = dict[Hashable, set[Hashable]]
+"""Forms of the outputs with the same values, and forms of the containers around them."""
+
+
+def forms_of(output: Any, path: Output, values: Output) -> Iterator[tuple[Hashable, Hashable]]:
+    """Forms by position and value; for noise, by position alone and without signs of zero.
+
+    ``path``: the output by the interpreter. Signs of rounded noise depend on the draws; the check
+    "floating point" counts them.
+    """
+    leaves: list[tuple[str, bool]] = []
+    yield values.structure, _form(output, leaves)
+    if len(leaves) != len(values.leaves):  # for example for sets
+        yield tuple(values), tuple(leaves)
+    else:
+        for place, (form, entry, value) in enumerate(
+            zip(leaves, path.leaves, values.leaves, strict=True)
+        ):
+            pieces = entry.pieces() if isinstance(entry, Symbol) else ()
+            noisy = any(isinstance(source, RealDraw) for cells, _ in pieces for source in cells)
+            dense = any(isinstance(piece, AffineNoise) for _, piece in pieces)
+            plain = dense and any(not isinstance(p, AffineNoise) and p == value for _, p in pieces)
+            key = _NOISE if dense and not plain else value
+            yield (values.structure, place, key), (form[0], form[1] and not noisy)
+
+
+def form_of(value: Any) -> Hashable:
+    """Types and shapes of all parts of a value."""
+    leaves: list[tuple[str, bool]] = []
+    return _form(value, leaves), tuple(leaves)
+
+
+def _form(output: Any, leaves: list[tuple[str, bool]]) -> Hashable:
+    kind = type(output)
+    name = kind.__qualname__
+    if kind is np.ndarray and output.ndim and output.dtype.kind != "O":
+        zeros = np.signbit(output) if output.dtype.kind == "f" else np.zeros(output.shape, bool)
+        signs = (zeros & (output == 0)).ravel().tolist()
+        leaves += [("", sign) for sign in signs]
+        return name, str(output.dtype), output.shape
+    if isinstance(output, dict):
+        return name, tuple((key, _form(value, leaves)) for key, value in output.items())
+    if isinstance(output, (list, tuple)):
+        return name, tuple(_form(value, leaves) for value in output)
+    zero = isinstance(output, (float, np.floating)) and output == 0
+    leaves.append((name, bool(zero and math.copysign(1, output) < 0)))
+    return "value"
+
+
+def check_forms(inputs: Sequence[Forms], names: Sequence[str], delta: float) -> Check | None:
+    """A failed check if forms distinguish two inputs; None otherwise.
+
+    Raises NotTraced if probabilities of forms would have to be compared: at a ``delta``, or if the
+    same values have several forms.
+    """
+    for (one, a), (other, b) in itertools.combinations(zip(inputs, names, strict=bool(inputs)), 2):
+        for values in (key for key in one if key in other):
+            first, second = one[values], other[values]
+            sentence = f"The same values are {_words(first)} for {a}, and {_words(second)} for {b}"
+            if first != second and not delta:
+                failed = Check.failed(f"{sentence}. Return them in one form, whatever the input.")
+                return replace(failed, name=NAME)
+            if first != second or len(first) > 1:
+                raise NotTraced(
+                    f"{sentence[0].lower()}{sentence[1:]}, with probabilities that are not compared"
+                )
+    return None
+
+
+def _words(forms: set[Hashable]) -> str:
+    words = []
+    for form in forms:
+        kind, sign = form if isinstance(form, tuple) and len(form) == 2 else (form, "")
+        words.append(f"{kind} -0.0" if sign is True else str(kind if sign is False else form))
+    return " or ".join(sorted(words))[:200]

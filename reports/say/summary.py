@@ -1,0 +1,375 @@
+"""The summary of an audit: one line per system, the worst first, and counts over all systems."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from fedrec_auditor.accountants.statements import Bound, Horizon, Unit, Vantage
+from fedrec_auditor.accountants.verdict import (
+    LEAK_MARGIN,
+    FailOn,
+    Gate,
+    Verdict,
+    is_vacuous,
+    refutes,
+)
+from fedrec_auditor.reports import say
+from fedrec_auditor.reports.record.leaks import (
+    CRITICAL_AT,
+    DISTINGUISHER,
+    HIGH_AT,
+    Assessment,
+    Leak,
+    Severity,
+    above_guessing,
+    comparable,
+    leak_severity,
+    left_open,
+    max_advantage,
+    severity_of,
+    shown_bounds,
+)
+from fedrec_auditor.reports.record.rows import Contents, Finding
+from fedrec_auditor.reports.record.sections import Section, anchors, sections
+from fedrec_auditor.reports.say.metrics import (
+    beats_guessing,
+    got_words,
+    object_words,
+    shortfall,
+    trainings_words,
+)
+from fedrec_auditor.reports.say.next_step import next_step
+
+_FIRST = (Verdict.UNSOUND, Verdict.VIOLATED)
+_CARDS = (Verdict.VIOLATED, Verdict.UNSUBSTANTIATED, Verdict.CONSISTENT, Verdict.NO_CLAIM)
+"""Verdicts that the summary counts even if no claim has them."""
+_FAMILIES = (
+    "reconstruction",
+    "attribute inference",
+    "membership inference",
+    "user-level membership inference",
+    "linkage",
+    DISTINGUISHER,
+)
+"""Families of attacks, the most harmful to a person first; unknown ones come before the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The summary of one system.
+
+    section: everything that the record has about the system.
+    anchor: address of its page in the report.
+    rows: number of its attack rows that have a baseline.
+    leaking: rows that beat the baseline by the margin, corrected for all, the most harmful first.
+    little: rows that beat the baseline by less than the margin, corrected likewise.
+    unseen: how far above guessing the rows may still be, in words.
+    """
+
+    section: Section
+    anchor: str
+    rows: int
+    leaking: tuple[Leak, ...]
+    little: tuple[Leak, ...]
+    unseen: str
+
+    @property
+    def assessment(self) -> Assessment:
+        """The severity of the system, at least, and the parts that were not assessed."""
+        return severity_of(self.section, self.leaking)
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of the system, at least."""
+        return self.assessment.severity
+
+    @property
+    def leak(self) -> Assessment:
+        """The severity of the leak, at least, and the parts that were not assessed."""
+        return leak_severity(self.section, self.leaking)
+
+    @property
+    def gap_line(self) -> str:
+        """The parts of the system that were not assessed, and why, on one line."""
+        return f"{self.section.target}: {self.assessment.gap or self.leak.gap}"
+
+    @property
+    def unknown(self) -> str:
+        """A line on the parts that were not assessed, and on what an attacker got nevertheless."""
+        return f"Not assessed: {self.gap_line}; {self.got}"
+
+    @property
+    def verdict(self) -> str:
+        """A short label of the verdict on the claim."""
+        finding = self.section.headline_finding
+        if finding is None:
+            return "not judged"
+        if finding.verdict is Verdict.NO_CLAIM:
+            return "none"
+        flag = say.flag_words(finding) if finding.verdict is Verdict.CONSISTENT else ""
+        return say.listed(say.WORDS[finding.verdict], flag)
+
+    @property
+    def claim(self) -> str:
+        """The claimed, proved and shown epsilon; empty if nothing was claimed or judged."""
+        finding = self.section.headline_finding
+        if finding is None or finding.verdict is Verdict.NO_CLAIM:
+            return ""
+        proof, refuted = finding.accounted, finding.verdict is Verdict.VIOLATED
+        proved = "" if refuted else "no finite one proved"
+        if proof is not None and math.isfinite(proof.epsilon):
+            proved = f"proved at most {say.proved_text(finding)}"
+        shown, bound, claim = "", finding.shown, finding.claim.epsilon
+        if bound is not None:
+            shown = f"shown {_limit(bound, say.shown_text(finding))}"
+            times = bound.epsilon / claim if refuted and claim else math.inf
+            shown += f" ({say.at_least(times)} times the claim)" if math.isfinite(times) else ""
+        claimed = (
+            f"epsilon {say.CLAIMED[finding.claim.basis]} {say.short_number(finding.claim.epsilon)}"
+        )
+        return say.listed(claimed, proved, shown)
+
+    @property
+    def scope(self) -> str:
+        """The scope of the claim's numbers, and their certainty; empty without such numbers."""
+        finding = self.section.headline_finding
+        if finding is None or not self.claim:
+            return ""
+        assumed = say.assumption_words(finding.accounted)
+        shown = "" if finding.shown is None else f"lower bound: {say.sure_words(finding.shown)}"
+        rests = say.listed(shown, f"the proof holds {assumed}" if assumed else "", by="; ")
+        return f"for {say.question_words(finding)}" + (f" ({rests})" if rests else "")
+
+    @property
+    def sentence(self) -> str:
+        """The verdict on the claim in sentences, with its numbers and their scope."""
+        finding = self.section.headline_finding
+        if finding is None:
+            return "No claim was judged."
+        claim = say.listed(self.claim, self.scope)
+        verdict = say.listed(say.TABLES["sentence"][finding.verdict], claim, by=": ")
+        little = "So large a claim promises next to nothing" if finding.vacuous else ""
+        return f"{say.listed(verdict, little, say.capitalized(self.largest_shown), by='. ')}."
+
+    @property
+    def head(self) -> str:
+        """The verdict on the claim and its numbers, in few words; ``about`` has their scope."""
+        bound = self._largest
+        shown = "" if bound is None else f"epsilon is {say.shown_epsilon(bound.epsilon)}"
+        return say.listed(f"claim {self.verdict}", self.claim or shown, by="; ")
+
+    @property
+    def about(self) -> str:
+        """The scope of the numbers of ``head``, and their certainty."""
+        bound = self._largest
+        if self.claim or bound is None:
+            return self.scope
+        return f"{_about(bound)} (lower bound: {say.sure_words(bound)})"
+
+    @property
+    def got(self) -> str:
+        """The result of the attacks, and a warning if the training failed, in a clause."""
+        return say.listed(self._won, self._also, self.broken, by="; ")
+
+    @property
+    def got_words(self) -> str:
+        """The result of the attacks, with the attack and its interval."""
+        won = say.listed(self._won, f"({self.by})" if self.by else "", by=" ")
+        return say.capitalized(say.listed(won, self._also, self.broken, by="; "))
+
+    @property
+    def broken(self) -> str:
+        """A warning if most messages of the training are empty or unusable; else empty."""
+        counts = self.section.messages
+        if counts is None or 2 * counts.unread <= counts.sent:
+            return ""
+        figures = self.section.utility
+        harmed = "the training broke down: " if figures and not beats_guessing(figures) else ""
+        return f"{harmed}{counts.unread:,} of {counts.sent:,} messages are empty or unusable"
+
+    @property
+    def shortfall(self) -> str:
+        """The level of utility that the system does not beat; empty if it does, or unmeasured."""
+        return say.capitalized(shortfall(self.section))
+
+    @property
+    def _won(self) -> str:
+        if self.leaking:
+            return got_words(self.leaking[0].row)
+        if not self.rows:
+            none = "no figure of an attack can be compared with guessing"
+            return none if self.section.attacks else "no attack ran"
+        lost = len(self.section.not_run)
+        basis = say.listed(
+            f"{len(self.little):,} of {say.count_phrase(self.rows, 'figure')}",
+            f"{say.count_phrase(lost, 'attack')} could not run" if lost else "",
+            self.unseen,
+            by="; ",
+        )
+        tested = "hardly tested: " if self.leak.gap else ""
+        if not self.little:
+            return f"{tested}none of the attacks tried beat guessing ({basis})"
+        return f"{tested}little more than a guess: {got_words(self.little[0].row)} ({basis})"
+
+    @property
+    def _also(self) -> str:
+        """Further objects of attacks that beat guessing; empty if there are none."""
+        others = [*dict.fromkeys(object_words(leak.row) for leak in self.leaking)][1:]
+        return f"attacks also beat guessing at: {', '.join(others)}" if others else ""
+
+    @property
+    def by(self) -> str:
+        """The attack of the first leak, its metric and its interval; empty without a leak."""
+        for leak in (*self.leaking, *self.little):
+            row, gain = leak.row, leak.row.gain
+            ends = f"{say.short_number(row.ci_low)} to {say.short_number(row.ci_high)}"
+            if gain is not None:
+                above = f"{say.short_number(gain.ci_low)} to {say.short_number(gain.ci_high)}"
+                ends += f", above guessing by {above},"
+            sure = f"{say.percent(row.confidence)} confidence, {trainings_words([row])}"
+            return f"{row.attack}, {row.metric}: {ends} at {sure}"
+        return ""
+
+    @property
+    def largest_shown(self) -> str:
+        """The largest epsilon shown in any scope; empty if the claim's numbers include it."""
+        return _shown_words(self._largest)
+
+    @property
+    def todo(self) -> str:
+        """Advice on the system: first what is wrong, then the remedy."""
+        much = [
+            x.row for x in self.leaking if x.advantage >= HIGH_AT and x.row.family != DISTINGUISHER
+        ]
+        alarms, objects = [], ", ".join(dict.fromkeys(map(object_words, much)))
+        if max_advantage(self.leaking) >= CRITICAL_AT:
+            alarms.append(f"Do not deploy the system as it is: attacks reveal {objects}.")
+        elif much:
+            alarms.append(f"Do not rely on epsilon alone: attacks partly reveal {objects}.")
+        if self.broken:
+            alarms.append(f"Train the system again before you quote a figure ({self.broken}).")
+        return next_step(self.section, leaks=bool(self.leaking), alarms=alarms, gap=self.leak.gap)
+
+    @property
+    def line(self) -> str:
+        """The whole summary on one line, for a log."""
+        claim = say.listed(f"claim {self.verdict}", say.listed(self.claim, self.scope), by=": ")
+        texts = (f"{claim}.", f"{self.got_words}.", self.shortfall, f"To do: {self.todo}")
+        return f"{self.section.target}: {self.assessment.words}; {say.listed(*texts, by=' ')}"
+
+    @property
+    def exposed(self) -> str:
+        """The severity and its causes: the claim, what an attacker learned, the epsilon shown."""
+        leak = f"leak {self.leak.words.lower()}"
+        severity = f"{self.assessment.words}; claim {self.verdict}; {leak}"
+        shown = _shown_words(_most_shown(self.section))
+        return f"{self.section.target}: {say.listed(severity, self.got, shown, by='; ')}"
+
+    @property
+    def _largest(self) -> Bound | None:
+        """The largest lower bound in any scope, unless the headline finding has one as large."""
+        finding = self.section.headline_finding
+        quoted = finding.shown if finding is not None and self.claim else None
+        bound = _most_shown(self.section)
+        return None if bound and quoted and bound.epsilon <= quoted.epsilon else bound
+
+
+def summarize_systems(record: Contents, margin: float = LEAK_MARGIN) -> tuple[Summary, ...]:
+    """The systems by severity; ties: contradictions, refuted claims, then the largest leak."""
+    tried, beating, places = comparable(record), above_guessing(record, margin), anchors(record)
+    summaries = []
+    for section in sections(record):
+        rows = [row for row in tried if row.target == section.target]
+        above = sorted((x for x in beating if x.row.target == section.target), key=_harm)
+        leaking = tuple(leak for leak in above if not leak.little)
+        little = tuple(leak for leak in above if leak.little)
+        page = places[section.target].page
+        summaries.append(Summary(section, page, len(rows), leaking, little, left_open(rows)))
+    return tuple(sorted(summaries, key=_order))
+
+
+def gated(record: Contents, gate: Gate) -> tuple[tuple[Summary, ...], tuple[Summary, ...]]:
+    """The systems that fail a gate on leaks or severities, and the systems not assessed for it."""
+    worst = Severity.MEDIUM
+    if gate.fail_on in (FailOn.CRITICAL, FailOn.HIGH, FailOn.MEDIUM):
+        worst = Severity[gate.fail_on.name]
+    elif gate.fail_on is not FailOn.LEAK:
+        return (), ()
+    outcomes: dict[bool | None, list[Summary]] = {True: [], None: [], False: []}
+    for glance in summarize_systems(record, gate.leak_margin):
+        assessment = glance.leak if gate.fail_on is FailOn.LEAK else glance.assessment
+        outcomes[assessment.fails(worst)].append(glance)
+    return tuple(outcomes[True]), tuple(outcomes[None])
+
+
+def tally(record: Contents) -> dict[str, int]:
+    """The number of systems per label of their worst verdict; together they are all systems."""
+    findings = [each.headline_finding for each in sections(record)]
+    counts = Counter(finding.verdict for finding in findings if finding is not None)
+    by_label = {say.WORDS[v]: counts[v] for v in Verdict if counts[v] or v in _CARDS}
+    return by_label | ({"not judged": findings.count(None)} if None in findings else {})
+
+
+def summary(record: Contents) -> str:
+    """The counts of verdicts on the claims, in one sentence."""
+    counts = [f"{count} {words}" for words, count in tally(record).items() if count]
+    return f"Claims: {', '.join(counts) or 'none judged'}."
+
+
+def hidden_words(record: Contents) -> str:
+    """The number of systems that are proved to hide a whole user from the server, in a sentence."""
+    parts = sections(record)
+    count = sum(any(map(_hides, section.findings)) for section in parts)
+    systems = say.count_phrase(len(parts), "system")
+    some = f"{count or 'None'} of {systems} {'is' if count < 2 else 'are'}"
+    return f"{some} proved to hide a whole user from the server over the whole training."
+
+
+def _hides(finding: Finding) -> bool:
+    """Whether a proof without assumptions keeps a guess at one bit of a user below 99.9%."""
+    scope, proof = finding.scope, finding.accounted
+    asked = (scope.unit, scope.vantage, scope.horizon)
+    if asked != (Unit.USER, Vantage.SERVER, Horizon.TRAINING) or finding.game:
+        return False
+    if proof is None or proof.assumptions:
+        return False
+    refuted = finding.shown is not None and refutes(finding.shown, proof)
+    return not refuted and not is_vacuous(proof)
+
+
+def _order(glance: Summary) -> tuple[int, int, float, float]:
+    finding = glance.section.headline_finding
+    tier = _FIRST.index(finding.verdict) if finding and finding.verdict in _FIRST else len(_FIRST)
+    bound = _most_shown(glance.section)
+    shown = 0.0 if bound is None else bound.epsilon
+    return glance.severity.place, tier, -max_advantage(glance.leaking), -shown
+
+
+def _most_shown(section: Section) -> Bound | None:
+    """The largest lower bound in any scope."""
+    return max(shown_bounds(section), key=lambda bound: bound.epsilon, default=None)
+
+
+def _harm(leak: Leak) -> tuple[bool, int, int, float]:
+    """A sort key: distinguishers last, then the largest share won, in steps, then the family."""
+    family = leak.row.family
+    place = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES) - 1
+    step = sum(leak.advantage >= limit for limit in (CRITICAL_AT, HIGH_AT))
+    return family == DISTINGUISHER, -step, place, -leak.advantage
+
+
+def _limit(shown: Bound, words: str) -> str:
+    return "to be infinite" if math.isinf(shown.epsilon) else f"at least {words}"
+
+
+def _about(bound: Bound) -> str:
+    return f"for {say.UNITS[bound.scope.unit]}, {say.VIEWS[bound.scope.vantage]}"
+
+
+def _shown_words(bound: Bound | None) -> str:
+    if bound is None:
+        return ""
+    shown = f"{say.shown_epsilon(bound.epsilon)} ({say.sure_words(bound)})"
+    return f"epsilon is {shown} {_about(bound)}"
