@@ -520,8 +520,8 @@ def _check_sides(scope: Scope, accounted: Bound | None, measured: Bound | None) 
         )
     if measured is not None and not (measured.side is Side.LOWER and scope.covers(measured.scope)):
         raise InputError(
-            f"Expected a measured lower bound inside [{scope}], got a {measured.side} bound in "
-            f"[{measured.scope}]. Measure in the scope that is judged."
+            f"Expected measured as a lower bound in the scope [{scope}] or a narrower one, got the "
+            f"{measured.side} bound in [{measured.scope}]. Measure a lower bound in that scope."
         )
 
 

@@ -48,10 +48,11 @@ class AttributeKnn(SupervisedAttack):
 class AttributeBayes(SupervisedAttack):
     """Attribute inference with semi-supervised naive Bayes.
 
-    Columns are assumed normal with variance 1, so that inner products are sufficient; for bits this
-    is close to Bernoulli naive Bayes if classes differ little. ``steps`` of expectation
-    maximisation then guess the classes of unknown users and learn from all users, each user from
-    the rest. The result is used if it separates the known users better.
+    Columns are assumed normal with variance 1, so that inner products with the class means are a
+    sufficient statistic; for bits this is close to Bernoulli naive Bayes if classes differ little.
+    ``steps`` of expectation maximisation then guess the classes of unknown users and estimate the
+    means from all users; the guess for a user leaves that user out. The result is used if it
+    separates the known users better.
     """
 
     reference = (

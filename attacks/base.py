@@ -38,8 +38,8 @@ class Background:
     side: other attributes of all users, as features (n_users, d)
     subjects: positions of the users to infer about, including known ones; None for all users
     candidates: (user, item) pairs to distinguish in membership inference (m, 2)
-    prior: log-odds of interactions, known without the messages: of each candidate (m,), or of each
-        item without candidates (n_items,)
+    prior: log-odds of interactions, known without the messages: of each candidate (m,); if there
+        are no candidates, of each item (n_items,)
     profiles: ratings of users to distinguish in user-level membership inference (n, n_items)
     references: views of trainings by the adversary, each on some users of ``profiles``
     included: True if a user of ``profiles`` is in a reference (len(references), n)

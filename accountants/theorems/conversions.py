@@ -78,7 +78,7 @@ class Group:
         _check_count(self.size)
 
     def forward(self, epsilon: float, delta: float) -> tuple[float, float]:
-        """The (epsilon, delta) of a change of the group, if a single change has at most this."""
+        """The (epsilon, delta) of a change of the whole group, from that of a single change."""
         check_epsilon(epsilon)
         if check_delta(delta) == 0.0 or math.isinf(epsilon):
             return self.size * epsilon, delta

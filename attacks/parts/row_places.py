@@ -49,7 +49,7 @@ class RowPositions:
     up: bool
 
     def of(self, users: NDArray[np.int64]) -> RowPositions:
-        """The positions in messages of ``users``."""
+        """These positions, for the messages of ``users`` only."""
         rows = np.isin(self.whose, users)
         return RowPositions(self.whose[rows], self.values[rows], self.signed, self.alike, self.up)
 

@@ -232,7 +232,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Guess of a problem: ``codes`` (m,) of the unknown users, and ``scores`` (m, C) of classes."""
+    """Answer to a problem: guessed class ``codes`` (m,) of unknown users, ``scores`` (m, C)."""
 
     codes: NDArray[np.int64]
     scores: NDArray[np.float64]

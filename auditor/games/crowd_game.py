@@ -357,7 +357,7 @@ class TrainingGame(CrowdGame):
         return shortened(target, quick)
 
     def draws_uploads_only(self, target: Target) -> bool:
-        """Whether the server may choose the broadcasts, and so repeat one in every round."""
+        """Whether uploads alone are drawn: the server may choose, and so repeat, the broadcast."""
         return target.steerable
 
 

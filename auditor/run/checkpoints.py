@@ -79,7 +79,7 @@ class Checkpoints:
         return None
 
     def runs(self) -> Runs:
-        """The stored runs of games, with the same key."""
+        """The stored runs of games that have the key of these checkpoints."""
         return Runs(self.folder, self.key)
 
     def put(self, task: Task, result: TaskResult) -> None:

@@ -142,7 +142,7 @@ class Account:
 
     @property
     def total(self) -> Finding:
-        """All rounds together, under the first adjacency."""
+        """The finding for all rounds together, under the adjacency that was asked for first."""
         return self.findings[0]
 
     @property

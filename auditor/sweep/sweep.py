@@ -113,7 +113,7 @@ def run_sweep(
     other files, or if a variant cannot be made.
     """
     if not isinstance(seeds, int) or not 1 <= seeds <= 1000:
-        raise InputError(f"Expected seeds from 1 to 1,000, got {seeds!r}. Give for example 3.")
+        raise InputError(f"Expected a number of seeds from 1 to 1,000, got {seeds!r}. Try 3.")
     check_plan(plan, given=interactions is not None)
     for note in list_omissions(plan):
         logger.warning("%s", note)

@@ -78,7 +78,7 @@ def spell(structure: Any, leaves: Iterator[str]) -> str:
 
 
 def flatten_outputs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable with the leaves of the outputs of ``function``: an array if all are plain."""
+    """Wraps ``function`` to return the leaves of its output; as an array if none is traced."""
 
     @wraps(function)
     def call(*arguments: Any) -> Any:

@@ -371,7 +371,7 @@ def entry_part(row: CatalogueRow) -> Passage:
 
 
 def table_part(tables: EpsilonTables) -> Passage:
-    """The tables of epsilons, with the counting that gives them and the epsilon that holds."""
+    """The section on printed epsilons: how each was accounted for, and the proved epsilon."""
     note = (Paragraph(tables.note),) if tables.note else ()
     title = f"{tables.title}, entry by entry"
     return Passage(title, (*note, make_grid(tables.rows, _EPSILONS)))

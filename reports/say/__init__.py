@@ -188,7 +188,7 @@ def flag_words(finding: Finding) -> str:
 
 
 def verdict_words(finding: Finding | None) -> str:
-    """The label of the verdict with its sign and its flag; "not judged" without a finding."""
+    """The sign and label of the verdict, and whether it promises little; or "not judged"."""
     if finding is None:
         return "not judged"
     flag = flag_words(finding)

@@ -188,7 +188,7 @@ class Protection(Protocol):
         return {} if self.attribute() is None else {"private_user": False}
 
     def prepare(self, clients: Clients) -> Clients:
-        """Data on which the device trains, for a whole training."""
+        """Data that the clients train on; called once, before the first round."""
         return clients
 
     def training(

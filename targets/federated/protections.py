@@ -231,7 +231,7 @@ class GaussianProtection(Noisy):
         return ClippedNoise(self.clip, self.sigma, normal=True)
 
     def promises(self, groups: tuple[str, ...]) -> tuple[Promise, ...]:
-        """The paper's statement about the noise, without a number."""
+        """The paper's statement about the noise, which claims no epsilon."""
         return (
             Promise(
                 epsilon=math.inf,

@@ -143,10 +143,9 @@ Product.kinds = (Product, _NormalProduct)
 class Repeated(Uses):
     """Fresh reports on the same input, as if a client uploads in every round.
 
-    ``count`` fresh uses on one input: epsilon adds up, and exactly so.
-
-    An output may occur ``count`` times. Normal noise adds up in squares, and the repetition then
-    knows its privacy curve: its mu is sqrt(count) times the mu of one report.
+    The epsilons of ``count`` reports add up; the sum is attained, because all reports may be the
+    same worst output. For normal noise the privacy curve is known: its mu is sqrt(count) times the
+    mu of one report.
 
     Inputs are (*batch, *inner domain), outputs (*size, count, *inner output).
     """

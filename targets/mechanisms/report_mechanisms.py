@@ -221,7 +221,7 @@ class OneCoordinate(Checked):
         return self.bits_at(value_at, flip=rng.random(shape), corner=rng.random(shape))
 
     def coordinates_at(self, draw: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Coordinates of uniform draws from [0, 1): each has probability 1/dimension to 2^-53."""
+        """Coordinates of uniform draws from [0, 1), each of probability 1/dimension up to 2^-53."""
         return (draw * self.dimension).astype(np.int64)
 
     def bits_at(

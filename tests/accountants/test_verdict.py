@@ -272,7 +272,7 @@ def test_bounds_of_the_wrong_side_or_scope_are_refused() -> None:
         with pytest.raises(InputError, match="upper bound that covers"):
             judge(claimed(1), scope=ROUND, accounted=accounted)
     for measured in (upper(1), lower(1, scope=TRAINING)):
-        with pytest.raises(InputError, match="measured lower bound inside"):
+        with pytest.raises(InputError, match="measured as a lower bound"):
             judge(claimed(1), scope=ROUND, measured=measured)
 
 

@@ -227,7 +227,7 @@ def test_the_command_has_targets_by_default_as_an_audit_has():
 
 def test_what_is_left_out_is_said_once(tmp_path, caplog):
     sweep("dplcf-sp", SETTINGS, seeds=1, jobs=1, out=tmp_path, **GIVEN)
-    assert [m for m in caplog.messages if "only these were asked for" in m] == caplog.messages[:1]
+    assert [m for m in caplog.messages if "attacks were requested" in m] == caplog.messages[:1]
 
 
 def test_one_text_is_a_setting_and_every_target_is_there_by_default():

@@ -105,7 +105,7 @@ class LflLdp(PretrainedMf):
         return Repeated(one, self.uses(scope.horizon))
 
     def event(self, scope: Scope, population: Population) -> dp.DpEvent:
-        """T Gaussians: for presence, of one gradient; else of the distance of two gradients."""
+        """T Gaussians of sensitivity one gradient (add-remove) or the distance of two."""
         apart = Clipping.of_embeddings(self.bound).apart
         z = self.noise_multiplier / (1.0 if scope.is_presence else apart)
         return noisy_steps(z, self.uses(scope.horizon))

@@ -44,7 +44,7 @@ _BITS = 1 << 22  # bits per block
 
 @dataclass(frozen=True, kw_only=True)
 class CentralMf(CollectedBits):
-    """Settings and sampling; a model defines the trained parameters and the scores."""
+    """Base class with settings and sampling; subclasses define trained parameters and scores."""
 
     flip: Flip = "symmetric"
     epsilon: FlipBudget = 1.0

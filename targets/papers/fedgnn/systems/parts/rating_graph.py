@@ -96,7 +96,7 @@ class RatingGraph(System):
 
     @property
     def extra(self) -> float:
-        """Further epsilon of a number of the item table."""
+        """Epsilon that one entry of the item table costs in addition."""
         return 0.0
 
     @abstractmethod

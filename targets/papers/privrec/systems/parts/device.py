@@ -404,7 +404,7 @@ def maml(devices: Devices, local: ProximalTraining) -> Weights:
 
 
 def all_scores(devices: Devices, weights: Weights, broadcast: Broadcast, flags: Tensor) -> Tensor:
-    """Scores of all items, (n, n_items), by trained ``weights``; ``flags`` (n_items, g).
+    """Scores of all items, (n, n_items), by ``weights``; ``flags`` (n_items, g) are genres.
 
     Rows of items that a device has not trained are those of the broadcast. Scores that overflow in
     single precision are computed in double precision.
