@@ -112,7 +112,7 @@ def test_intervals_cover_rare_classes(classes: int, users: int) -> None:
     hits = dict.fromkeys(truth, 0)
     for _ in range(200):
         case = of_classes(users, classes, 5, rng)
-        found = estimates(case, confidence=0.95, rng=rng, beside=blind(case))
+        found = estimates(case, confidence=0.95, rng=rng, baseline=blind(case))
         for name, value in truth.items():
             hits[name] += found[name].low <= value <= found[name].high
     print(f"\n{classes} classes, {users} users: {hits} of 200 intervals hold the truth")
