@@ -336,7 +336,7 @@ def add_readings(view: View) -> ViewWithReadings:
     several groups.
 
     Reports and bits, which are randomized afresh in every round, and changes of the model are
-    averaged over the rounds that are read (``uploads.kept``).
+    averaged over the rounds that are read (``uploads.read_rounds``).
 
     Memory: the number of senders times the size of one message, float32, at most 1 GiB while a
     reading is computed. If that would be more, or there are more than 6,144 senders, the last

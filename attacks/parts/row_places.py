@@ -22,9 +22,7 @@ Floats = NDArray[np.float64]
 
 _PEAKED = 0.752  # mean size over root mean square: .707 for a Laplace, .798 for a normal law
 _STEPS = 30
-MAX_BY_CHANCE = (
-    3.3  # deviations that chance exceeds once in a thousand, of normal and Tracy-Widom laws
-)
+MAX_BY_CHANCE = 3.3  # deviations exceeded once in a thousand, by normal and Tracy-Widom laws
 _CHANCE = 1e-3  # largest probability that a random vector is as near to a direction
 _TURNED = 0.9  # largest share of the overlap after turning that rounds may have before it
 _AT_ONCE = 2**23  # numbers of messages in memory at once

@@ -246,7 +246,7 @@ class Guess:
 class SupervisedAttack(ABC):
     """Attribute inference by a classifier of the uploads; a subclass provides the classifier.
 
-    The classifier takes all readings of the uploads (``inputs.condense``), weighted by the
+    The classifier takes all readings of the uploads (``inputs.add_readings``), weighted by the
     leave-one-out accuracy of each on the known users, because few known users are too uncertain for
     choosing one. A classifier that needs columns takes the reading with the largest weight. If
     cross-validation on the known users finds a guess without uploads better than the classifier,

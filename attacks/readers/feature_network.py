@@ -59,8 +59,8 @@ class _Form:
 class FeatureNetwork(MessageReader):
     """Reads networks on public features of items, before and after a device has trained them.
 
-    The first and last rounds are read (``uploads.kept``). Cost: some products of layers per sender
-    and combination of features.
+    The first and last rounds are read (``uploads.read_rounds``). Cost: some products of layers per
+    sender and combination of features.
     """
 
     reference = (

@@ -74,8 +74,8 @@ _OFTEN = 10.0  # mean number of times that a row is sent, with which e^-10 of ro
 class ItemRows(MessageReader):
     """Reads messages that move some rows of an item table and leave the rest unchanged.
 
-    The first and last rounds are read (``uploads.kept``), and the last message of users who send in
-    none of these. Cost: some 10 d^2 per moved row. Memory: 6 bytes per user and item.
+    The first and last rounds are read (``uploads.read_rounds``), and the last message of users who
+    send in none of these. Cost: some 10 d^2 per moved row. Memory: 6 bytes per user and item.
     """
 
     reference = (
@@ -178,8 +178,8 @@ def _turns(
 ) -> Iterator[tuple[ModelMessages, NDArray[np.int64], ModelMessages | None]]:
     """Yields messages of a round, the users to read, and messages with the senders' vectors.
 
-    The rounds of ``uploads.kept`` come first, with all ``users``, then the last round of each user
-    who sent in none of them. The third value is None without vectors.
+    The rounds of ``uploads.read_rounds`` come first, with all ``users``, then the last round of
+    each user who sent in none of them. The third value is None without vectors.
     """
     missing = users
     for sent, beside in with_vectors(view, per_user):

@@ -91,8 +91,8 @@ class InputWeights(MessageReader):
 
     Messages move some columns of a matrix with one column per item, and leave the rest unchanged.
 
-    The first and last rounds are read (``uploads.kept``). A square matrix is not read because rows
-    and columns could both be the items.
+    The first and last rounds are read (``uploads.read_rounds``). A square matrix is not read
+    because rows and columns could both be the items.
     """
 
     reference = (

@@ -95,7 +95,8 @@ def audit(
         "ray" at ``address``; does not change the result.
     progress : whether to show the running tasks and their progress, on standard error or in a
         notebook; None shows them if the output is a terminal or a notebook. A function instead is
-        called with a ``Standing`` when a task ends and about once a second, from a separate thread.
+        called with a ``ProgressReport`` when a task ends and about once a second, from a thread
+        of its own.
 
     Raises InputError for invalid arguments or data.
 
@@ -203,12 +204,12 @@ def run_audits(
         total=sum(len(queue.tasks) for queue in queues),
     )
     with watch.notes() as notes:
-        desks = [_TaskRunner(*pair, notes) for pair in audits]
+        runners = [_TaskRunner(*pair, notes) for pair in audits]
         # Workers of a cluster have no access to local files: their results are stored here.
-        remote = desks if cluster is None else [_TaskRunner(audit) for audit, _ in audits]
+        remote = runners if cluster is None else [_TaskRunner(audit) for audit, _ in audits]
         jobs: list[tuple[float, tuple[Any, ...]]] = []
         for number, queue in enumerate(queues):
-            trained = desks[number].train(queue.jobs) if cluster is None else {}
+            trained = runners[number].train(queue.jobs) if cluster is None else {}
             for job, seconds in queue.jobs.items():
                 jobs.append((seconds, (number, remote[number], job, trained.get(job[0].target))))
         jobs.sort(key=lambda timed: -timed[0])
@@ -217,10 +218,10 @@ def run_audits(
         ):
             queues[number].results.update(results)
             for task, result in results.items() if cluster is not None else ():
-                desks[number].keep(task, result)
-        for desk, queue in zip(desks, queues, strict=True):
+                runners[number].keep(task, result)
+        for runner, queue in zip(runners, queues, strict=True):
             for task in queue.parallel_tasks:
-                queue.results[task] = desk.run(task, desk.game(task, count, call))
+                queue.results[task] = runner.run(task, runner.game(task, count, call))
     return [{task: queue.results[task] for task in queue.tasks} for queue in queues]
 
 
@@ -321,12 +322,12 @@ class _TaskRunner:
 
 
 def _run_job(
-    number: int, desk: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
+    number: int, runner: _TaskRunner, tasks: Sequence[Task], trained: tuple[HeldOutData, Run] | None
 ) -> tuple[int, Results]:
     """Runs tasks of one target; returns the ``number`` of their audit with the results."""
-    audited = AuditedTarget(desk.audit, tasks[0].target, trained)
+    audited = AuditedTarget(runner.audit, tasks[0].target, trained)
     return number, {
-        task: desk.run(task, functools.partial(audited.run, task.step)) for task in tasks
+        task: runner.run(task, functools.partial(audited.run, task.step)) for task in tasks
     }
 
 

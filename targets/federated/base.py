@@ -136,7 +136,7 @@ class Learner(Protocol):
 
         A device's result depends only on its own row of ``clients`` and on the broadcast. A device
         without positives returns the broadcast, and its ``own`` "user.E" if it has one. With
-        ``local.noise`` on the items, these rows are ``Overlaid`` on a table of noise.
+        ``local.noise`` on the items, these rows are ``OverlaidTables`` on a table of noise.
         """
         ...
 

@@ -116,7 +116,7 @@ def _dealt(count: int, parties: int, rng: np.random.Generator) -> list[Any]:
 
 # Noisy gradient steps on embeddings, as a party or a device takes them, and their clipping.
 #
-# A step has three parts: noise for every row (``table_noise``), the gradients of the drawn ratings,
+# A step has three parts: noise for every row (``table_normals``), gradients of the drawn ratings,
 # and the projection of each row. Compiled code (``descent_kernel``) handles them row by row; tests
 # compare it with plain loops. Noise is drawn in single precision, as embeddings are sent. Its
 # low-order bits can reveal more than the normal distribution does (Mironov 2012), which no bound of

@@ -164,7 +164,7 @@ def _accumulate(seeds: NDArray[np.uint64], out: NDArray[np.float64]) -> None:
 
 
 _FIRST, _SECOND = 0, 1  # purposes of a client's streams
-_TAIL = 9.0  # bound on the draws of ``table_noise``, in standard deviations
+_TAIL = 9.0  # bound on the draws of ``table_normals``, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)

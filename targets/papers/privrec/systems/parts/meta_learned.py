@@ -319,7 +319,7 @@ class MetaLearned(NoiselessSystem):
         return TrainingResult(model, {**model, _SEED: rng.integers(0, 2**63)})
 
     def messages(self, calls: UploadRequest) -> Messages:
-        """Every component's change (``ClientUpdate``), computed for 32 devices at a time.
+        """Every component's change (Algorithm ClientUpdate), computed for 32 devices at a time.
 
         ``rng`` gives one seed per device. Memory beyond the result: examples and models of 32
         devices.
